@@ -1,0 +1,79 @@
+"""What is known of a request body without changing a byte of it.
+
+Rules:
+- A position is a byte offset into `Envelope.body`; ends are exclusive.
+- Digests are of what the provider renders, not of the bytes: cache markers are left
+  out, and a plain string equals a list of one text block.
+"""
+
+import msgspec
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """A half-open range of bytes in a body."""
+
+    start: int
+    end: int
+
+
+class Turn(msgspec.Struct, frozen=True, gc=False):
+    """One element of the client's history.
+
+    `role` is wire-neutral: `system`, `user`, `assistant` or `tool`. `is_fresh` says that
+    the user's own text or media is in it and no tool result. `opens_calls` says that tool
+    results must follow. `tokens` is an estimate. `digest` has 16 bytes.
+    """
+
+    start: int
+    end: int
+    role: str
+    is_fresh: bool
+    opens_calls: bool
+    tokens: int
+    digest: bytes
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """A body with the places of its parts.
+
+    `system` is the top-level system text, where the wire has one. `lead` counts the
+    leading turns of role `system`, where the wire has none. `params` are the other
+    top-level members that the provider's cache depends on, by name in body order.
+    """
+
+    wire: str
+    body: bytes
+    model: str
+    is_streamed: bool
+    max_output_tokens: int | None
+    tools: Span | None
+    system: Span | None
+    params: tuple[tuple[str, Span], ...]
+    history: Span
+    turns: tuple[Turn, ...]
+    lead: int
+
+
+class Edit(msgspec.Struct, frozen=True, gc=False):
+    """Replace `body[start:end]` by `text`; an insertion has `start == end`."""
+
+    start: int
+    end: int
+    text: bytes
+
+
+def lower(body: bytes, edits: tuple[Edit, ...]) -> bytes:
+    """Return the body with the edits applied; without edits, the very same object.
+
+    Edits must be in order and must not overlap. Every byte outside them is kept.
+    """
+    if not edits:
+        return body
+    pieces = []
+    position = 0
+    for edit in edits:
+        pieces.append(body[position : edit.start])
+        pieces.append(edit.text)
+        position = edit.end
+    pieces.append(body[position:])
+    return b"".join(pieces)

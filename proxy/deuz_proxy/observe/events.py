@@ -1,0 +1,216 @@
+"""The things that happen, one frozen class each: the only language of telemetry.
+
+Rules:
+- No content ever: no prompt, no retrieved text, no header value, no credential.
+- Times ending in `_seconds` are durations; `at` is Unix time in seconds.
+- Every label-like field comes from a closed set that `catalog` lists, but `model`,
+  `route` and `source`, which sinks clamp to known names.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from deuz_compiler import SegmentShare, Usage, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Ids of the request's spans; `parent_span_id` is 0 without an incoming parent."""
+
+    trace_id: int
+    parent_span_id: int
+    is_sampled: bool
+    server_span_id: int
+    client_span_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamCall:
+    """One call to the upstream, the first or the one after an overflow."""
+
+    started_at: float
+    duration_seconds: float
+    status: int | None
+    error: str | None
+    purpose: str = "chat"
+    """`chat`, `summarize`, or `retry`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One added block on the surface: where it sits and which records are in it."""
+
+    turn: int
+    records: tuple[str, ...]
+    tokens: int
+    is_new: bool
+    form: str = "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDecision:
+    """One manifest line, without content."""
+
+    source: str
+    kind: str
+    record_id: str
+    revision: str
+    digest: str
+    tokens: int
+    is_selected: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOutcome:
+    """How one source answered: `ok`, `empty`, `late`, `failed` or `skipped`."""
+
+    source: str
+    kind: str
+    status: str
+    duration_seconds: float
+    selected: int
+    excluded: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """One compile of added context."""
+
+    started_at: float
+    duration_seconds: float
+    refresh_reason: str
+    fallback: str | None
+    selected: int
+    excluded: int
+    tokens: int
+    budget_tokens: int
+    estimator: str
+    is_prefix_changed: bool
+    manifest_digest: str
+    sources: tuple[SourceOutcome, ...] = ()
+    records: tuple[RecordDecision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """An overflow that was seen, and what came of it."""
+
+    stage: str
+    outcome: str
+    limit_tokens: int | None
+    requested_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """One layer that made the outgoing request smaller."""
+
+    layer: str
+    trigger: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStarted:
+    """A request was admitted."""
+
+    request_id: str
+    route: str
+    wire: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFinished:
+    """All that is known of a request when its last byte is through.
+
+    `stages` are seconds that the sidecar itself added, by stage name. `outcome` is
+    `ok`, `upstream_error`, `client_closed`, `truncated` or `refused`.
+    """
+
+    request_id: str
+    route: str
+    upstream: str
+    wire: str
+    mode: str
+    method: str
+    path: str
+    model: str | None
+    response_model: str | None
+    status: int
+    outcome: str
+    error: str | None
+    at: float
+    duration_seconds: float
+    first_byte_seconds: float | None
+    is_streamed: bool
+    request_bytes: int
+    response_bytes: int
+    stages: tuple[tuple[str, float], ...]
+    passthrough: str | None
+    conversation: str | None
+    usage: Usage | None
+    usage_status: str
+    """`reported`, `absent` or `anomalous`."""
+    finish_reason: str | None
+    response_id: str | None
+    estimated_input_tokens: int | None
+    verdict: Verdict | None
+    segments: tuple[SegmentShare, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    compile: Compile | None = None
+    overflows: tuple[Overflow, ...] = ()
+    compactions: tuple[Compaction, ...] = ()
+    upstream_calls: tuple[UpstreamCall, ...] = ()
+    max_output_tokens: int | None = None
+    server_address: str = ""
+    server_port: int | None = None
+    sidecar_mutations: int = 0
+    trace: Trace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerUsed:
+    """One ledger operation: `read`, `commit` or `evict`, with the store's size after."""
+
+    op: str
+    status: str
+    store: str
+    count: int
+    entries: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FaultCaught:
+    """A fault of ours that did not reach the client. `code` is a stable word."""
+
+    route: str
+    where: str
+    code: str
+
+
+Event = RequestStarted | RequestFinished | LedgerUsed | FaultCaught
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fanout:
+    """Tell every listener; one that fails is counted and hurts nobody."""
+
+    listeners: tuple[Listener, ...]
+    faults: list[str] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        """Hand the event to each listener in turn."""
+        for listener in self.listeners:
+            try:
+                listener(event)
+            except Exception as fault:  # noqa: BLE001  # An observer never hurts the observed.
+                # Bounded: only the kind is kept, for the operator's /healthz.
+                if len(self.faults) < 32:
+                    self.faults.append(type(fault).__name__)
