@@ -3,21 +3,157 @@
 This is the front door: the only names the proxy may use.
 """
 
+from deuz_compiler.canonical import digest_text
+from deuz_compiler.causes import CAUSES
+from deuz_compiler.compaction.fold import Folded, FoldRun
+from deuz_compiler.compaction.history import view_turns
+from deuz_compiler.compaction.plan import CompactionPolicy, Plan, plan_recovery
+from deuz_compiler.compaction.summary import (
+    accept_summary,
+    render_summary,
+    summary_request_text,
+)
+from deuz_compiler.compilation import Compilation, compile_context
 from deuz_compiler.errors import CompilerError, MalformedInput, NotLifted
-from deuz_compiler.verdict import SegmentShare, Verdict
+from deuz_compiler.lineage import chain, scope_root, seed_of
+from deuz_compiler.placement.block import (
+    BlockRecord,
+    escape_json_string,
+    render_block,
+)
+from deuz_compiler.placement.laws import PART, TURN, place_for_context
+from deuz_compiler.prefix import Prefix, plain_elements, prefix_of
+from deuz_compiler.records.candidate import Candidate
+from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
+from deuz_compiler.records.manifest import Manifest
+from deuz_compiler.records.policy import Policy
+from deuz_compiler.selection.budget import AddedBudget, added_budget, exact_ratio
+from deuz_compiler.selection.budget import Window as BudgetWindow
+from deuz_compiler.selection.budget import weigh as weigh_shares
+from deuz_compiler.surface import (
+    Append,
+    Element,
+    Fold,
+    Operation,
+    Prune,
+    Surface,
+    outbound_offset,
+    project,
+)
+from deuz_compiler.tokens.calibrate import Calibration, calibrated, observe_usage
+from deuz_compiler.tokens.estimate import estimate_text
+from deuz_compiler.verdict import (
+    Baseline,
+    SegmentShare,
+    Verdict,
+    judge,
+    segment_shares,
+    weigh_usage,
+)
 from deuz_compiler.wires.envelope import Edit, Envelope, Span, Turn, lower
+from deuz_compiler.wires.lifting import Checkpoint, checkpoint_of
+from deuz_compiler.wires.overflow import (
+    OverflowSignal,
+    recognise_finish,
+    recognise_overflow,
+    recognise_silent,
+)
+from deuz_compiler.wires.reply import (
+    ReplyFacts,
+    ReplyMeter,
+    error_body,
+    error_event,
+    open_meter,
+)
+from deuz_compiler.wires.requests import (
+    ask_once,
+    lift,
+    part_span,
+    read_parts,
+    user_text,
+)
+from deuz_compiler.wires.own import summary_body
 from deuz_compiler.wires.usage import Usage
 
 __all__ = [
+    "CAUSES",
+    "PART",
+    "TURN",
+    "AddedBudget",
+    "Append",
+    "Baseline",
+    "BlockRecord",
+    "BudgetWindow",
+    "Calibration",
+    "Candidate",
+    "Checkpoint",
+    "Compilation",
+    "CompactionPolicy",
+    "CompileFacts",
     "CompilerError",
     "Edit",
+    "Element",
     "Envelope",
+    "Fold",
+    "FoldRun",
+    "Folded",
     "MalformedInput",
+    "Manifest",
     "NotLifted",
+    "Operation",
+    "OverflowSignal",
+    "PlacedRecord",
+    "Plan",
+    "Policy",
+    "Prefix",
+    "Prune",
+    "ReplyFacts",
+    "ReplyMeter",
     "SegmentShare",
+    "SourceReport",
     "Span",
+    "Surface",
     "Turn",
     "Usage",
     "Verdict",
+    "accept_summary",
+    "added_budget",
+    "ask_once",
+    "calibrated",
+    "chain",
+    "checkpoint_of",
+    "compile_context",
+    "digest_text",
+    "error_body",
+    "error_event",
+    "escape_json_string",
+    "estimate_text",
+    "exact_ratio",
+    "judge",
+    "lift",
     "lower",
+    "observe_usage",
+    "open_meter",
+    "outbound_offset",
+    "part_span",
+    "place_for_context",
+    "plain_elements",
+    "plan_recovery",
+    "prefix_of",
+    "project",
+    "read_parts",
+    "recognise_finish",
+    "recognise_overflow",
+    "recognise_silent",
+    "render_block",
+    "render_summary",
+    "scope_root",
+    "seed_of",
+    "segment_shares",
+    "summary_body",
+    "summary_request_text",
+    "user_text",
+    "view_turns",
+    "weigh_shares",
+    "weigh_usage",
 ]

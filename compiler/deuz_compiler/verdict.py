@@ -2,11 +2,33 @@
 
 Rules:
 - `verdict` is `first`, `extended`, `unchanged`, `shortened`, `returned`, `broken` or
-  `side_call`; only a break has a segment, a cause and an owner.
+  `side_call`; only a loss has a segment, a cause and an owner.
+- Structure is judged on what was forwarded. If the client's own bytes continue and the
+  forwarded ones do not, the break is the sidecar's.
+- Usage is the second witness: an intact prefix that was not read from the cache keeps
+  its verdict, and its loss is owned by `ttl` or `provider`.
 - Owners: `client`, `sidecar`, `ttl`, `provider`, `parameter`, `unknown`.
 """
 
+from collections.abc import Callable, Sequence
+
 import msgspec
+
+from deuz_compiler.causes import system_cause, tools_cause, turn_cause
+from deuz_compiler.prefix import (
+    HEAD,
+    Difference,
+    Prefix,
+    common_bytes,
+    common_elements,
+    first_difference,
+)
+from deuz_compiler.wires.usage import Usage
+
+# A miss below this is rounding: providers count cached tokens in steps of 128.
+_SLACK_TOKENS = 128
+_SLACK_PERCENT = 5
+OWNERS = ("client", "sidecar", "ttl", "provider", "parameter", "unknown")
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -36,3 +58,201 @@ class SegmentShare(msgspec.Struct, frozen=True):
     reused_tokens: int
     lost_tokens: int
     new_tokens: int
+
+
+class Baseline(msgspec.Struct, frozen=True):
+    """A prefix the provider has seen: as the client sent it and as it was forwarded.
+
+    `frontier_tokens` is how much of it the provider said it holds in its cache, None if
+    it did not say. `at` is Unix time, in seconds, of the request that sent it.
+    """
+
+    inbound: Prefix
+    outbound: Prefix
+    at: float
+    ttl_seconds: float
+    frontier_tokens: int | None = None
+
+
+# Gives the kept text of a segment by its digest, or None.
+KeptText = Callable[[bytes], bytes | None]
+
+
+def judge(
+    baselines: Sequence[Baseline],
+    current: Baseline,
+    *,
+    body: bytes,
+    kept: KeptText,
+    own_cause: str | None = None,
+) -> Verdict:
+    """Compare the current request with the latest baseline, then with the others.
+
+    `baselines` has the latest one first; `own_cause` names a deliberate change of ours.
+    """
+    if not baselines:
+        return Verdict("first")
+    latest = baselines[0]
+    structural = _relation(latest, current)
+    if structural != "broken":
+        return Verdict(structural)
+    if any(_relation(other, current) != "broken" for other in baselines[1:]):
+        return Verdict("returned")
+    return _explain_break(latest, current, body=body, kept=kept, own_cause=own_cause)
+
+
+def _relation(old: Baseline, new: Baseline) -> str:
+    difference = first_difference(old.outbound, new.outbound)
+    if difference is None:
+        is_same = old.outbound.count == new.outbound.count
+        return "unchanged" if is_same else "extended"
+    is_end = difference.index == new.outbound.count
+    return "shortened" if difference.segment == "turn" and is_end else "broken"
+
+
+def _explain_break(
+    latest: Baseline,
+    current: Baseline,
+    *,
+    body: bytes,
+    kept: KeptText,
+    own_cause: str | None,
+) -> Verdict:
+    difference = first_difference(latest.outbound, current.outbound)
+    if difference is None:  # Cannot be: only breaks come here.
+        return Verdict("extended")
+    lost = _lost_tokens(latest.outbound, difference)
+    if _relation_inbound(latest, current) != "broken":
+        return Verdict(
+            "broken",
+            difference.segment,
+            own_cause or "sidecar_changed",
+            "sidecar",
+            difference.index,
+            lost_tokens=lost,
+        )
+    cause, index, offset = _client_cause(latest, current, difference, body, kept)
+    owner = "parameter" if difference.segment == "params" else "client"
+    return Verdict(
+        "broken", difference.segment, cause, owner, index, offset, lost_tokens=lost
+    )
+
+
+def _relation_inbound(old: Baseline, new: Baseline) -> str:
+    difference = first_difference(old.inbound, new.inbound)
+    return "extended" if difference is None else "broken"
+
+
+def _lost_tokens(old: Prefix, difference: Difference) -> int:
+    if difference.segment == "turn":
+        return old.tokens_from(difference.index)
+    if difference.segment == "system":
+        return old.total_tokens - old.tools.tokens
+    return old.total_tokens
+
+
+def _client_cause(
+    latest: Baseline,
+    current: Baseline,
+    difference: Difference,
+    body: bytes,
+    kept: KeptText,
+) -> tuple[str, int | None, int | None]:
+    """Return cause, index and byte offset of a break the client made."""
+    name = difference.segment
+    if name == "turn":
+        inner = first_difference(latest.inbound, current.inbound)
+        index = inner.index if inner and inner.segment == "turn" else difference.index
+        return turn_cause(latest.inbound, current.inbound, index), index, None
+    segment = current.outbound.head(name)
+    if name in ("model", "params"):
+        word = "model_changed" if name == "model" else "parameter_changed"
+        return word, None, segment.start or None
+    old = latest.outbound.head(name)
+    # A segment that was not there has the empty digest and the empty text.
+    old_text = kept(old.digest) if old.digest else b""
+    new_text = body[segment.start : segment.end]
+    offset = segment.start + (common_bytes(old_text, new_text) if old_text else 0)
+    if name == "system":
+        return system_cause(old_text, new_text), None, offset
+    cause, index = tools_cause(old_text, new_text)
+    return cause, index, offset
+
+
+def weigh_usage(
+    verdict: Verdict, latest: Baseline | None, usage: Usage | None, *, now: float
+) -> Verdict:
+    """Add what the cache was expected to give and, if it did not, whose loss that is."""
+    expected = _expected_tokens(verdict, latest)
+    if expected is None or usage is None or usage.cache_read is None or latest is None:
+        return verdict
+    missed = max(0, expected - usage.cache_read)
+    weighed = msgspec.structs.replace(
+        verdict, expected_tokens=expected, missed_tokens=missed
+    )
+    is_small = missed <= max(_SLACK_TOKENS, expected * _SLACK_PERCENT // 100)
+    if verdict.verdict == "broken" or is_small:
+        return weighed
+    is_late = now - latest.at > latest.ttl_seconds
+    return msgspec.structs.replace(
+        weighed,
+        segment="turn",
+        cause="ttl_expired" if is_late else "provider_miss",
+        owner="ttl" if is_late else "provider",
+        lost_tokens=missed,
+    )
+
+
+def _expected_tokens(verdict: Verdict, latest: Baseline | None) -> int | None:
+    """Return how many tokens the provider should read; None if it cannot be told."""
+    if latest is None or latest.frontier_tokens is None:
+        return None
+    if verdict.verdict in ("extended", "unchanged"):
+        return latest.frontier_tokens
+    return None
+
+
+def segment_shares(
+    latest: Baseline | None, current: Prefix, ours: Sequence[bool]
+) -> tuple[SegmentShare, ...]:
+    """Split the request's tokens by segment into reused, lost and new.
+
+    Lost is what stood in the baseline too, but behind the break; `ours` tells for each
+    element of the history whether the sidecar added it.
+    """
+    old = latest.outbound if latest else None
+    difference = first_difference(old, current) if old else Difference("model", 0)
+    shares = []
+    for name in ("tools", "system"):
+        segment = current.head(name)
+        is_reused = difference is None or _is_before(name, difference.segment)
+        lost = 0 if is_reused or old is None else min(
+            segment.tokens, old.head(name).tokens
+        )
+        reused = segment.tokens if is_reused else 0
+        new = segment.tokens - reused - lost
+        shares.append(SegmentShare(name, reused, lost, new))
+    return (*shares, *_history_shares(old, current, difference, ours))
+
+
+def _is_before(name: str, broken: str) -> bool:
+    return broken == "turn" or HEAD.index(name) < HEAD.index(broken)
+
+
+def _history_shares(
+    old: Prefix | None,
+    current: Prefix,
+    difference: Difference | None,
+    ours: Sequence[bool],
+) -> tuple[SegmentShare, ...]:
+    shared = common_elements(old, current) if old else 0
+    is_head_broken = difference is not None and difference.segment != "turn"
+    known = old.count if old else 0
+    counts = {False: [0, 0, 0], True: [0, 0, 0]}
+    sizes = current.token_counts()
+    for index, (is_ours, tokens) in enumerate(zip(ours, sizes, strict=True)):
+        is_old = index < shared
+        slot = 2 if index >= known else (0 if is_old and not is_head_broken else 1)
+        counts[is_ours][slot] += tokens
+    turns, context = counts[False], counts[True]
+    return (SegmentShare("turns", *turns), SegmentShare("context", *context))

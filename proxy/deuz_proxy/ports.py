@@ -5,21 +5,21 @@ Rules:
 - Adapters translate foreign exceptions into `errors` where they enter.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from deuz_compiler import Candidate, Operation
+from deuz_compiler import Baseline, Candidate, Checkpoint, Operation, Prefix
+from deuz_proxy.calls import Headers, Reply, Sighting
 
 
-class Query(Protocol):
-    """What a source is asked: text of the user, a pinned scope and a limit."""
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a source is asked: the user's text, a pinned scope and a limit."""
 
-    @property
-    def text(self) -> str: ...
-    @property
-    def scope(self) -> str: ...
-    @property
-    def limit(self) -> int: ...
+    text: str
+    scope: str
+    limit: int
 
 
 class Source(Protocol):
@@ -57,14 +57,70 @@ class Ledger(Protocol):
     async def close(self) -> None: ...
 
 
-class Reply(Protocol):
-    """An upstream's answer whose head has arrived; chunks come as they arrive."""
+class Upstreams(Protocol):
+    """Sends a request and returns once the answer's head is there.
+
+    Raises:
+        UpstreamUnreachable: no connection could be made.
+        UpstreamBroken: the connection ended before the head.
+    """
+
+    async def send(
+        self,
+        *,
+        method: str,
+        base: str,
+        path: str,
+        headers: Headers,
+        body: bytes | AsyncIterator[bytes] | None,
+    ) -> Reply: ...
+
+
+class Client(Protocol):
+    """Where the answer goes. `abort` breaks the connection, so that it shows."""
 
     @property
-    def status(self) -> int: ...
+    def has_started(self) -> bool: ...
+    async def start(self, status: int, reason: str, headers: Headers) -> None: ...
+    async def write(self, chunk: bytes) -> None: ...
+    async def finish(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Checkpoints(Protocol):
+    """Where bodies of a scope were understood up to."""
+
+    def find(self, root: bytes, body: bytes) -> Checkpoint | None: ...
+    def keep(self, root: bytes, body: bytes, checkpoint: Checkpoint) -> None: ...
+
+
+class Tracker(Protocol):
+    """Which conversation a request belongs to, and what the provider saw of it."""
+
     @property
-    def reason(self) -> str: ...
-    @property
-    def headers(self) -> Sequence[tuple[bytes, bytes]]: ...
-    def chunks(self) -> AsyncIterator[bytes]: ...
-    async def close(self) -> None: ...
+    def kept_text(self) -> Callable[[bytes], bytes | None]: ...
+    def sight(
+        self,
+        keys: Sequence[bytes],
+        current: Prefix,
+        *,
+        session: bytes | None,
+        is_probe: bool,
+    ) -> Sighting: ...
+    def record(
+        self,
+        sighting: Sighting,
+        keys: Sequence[bytes],
+        baseline: Baseline,
+        *,
+        session: bytes | None,
+        texts: Sequence[tuple[bytes, bytes]],
+    ) -> None: ...
+    def note_frontier(self, conversation: str, tokens: int) -> None: ...
+
+
+class Estimates(Protocol):
+    """Token estimates corrected by what a model's provider reported."""
+
+    def calibrated(self, model: str, tokens: int) -> int: ...
+    def learn(self, model: str, *, estimated: int, actual: int) -> None: ...

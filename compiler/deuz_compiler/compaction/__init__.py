@@ -1,0 +1,1 @@
+"""Pure plans that make a conversation smaller without breaking its rules."""

@@ -1,0 +1,1 @@
+"""What the compiler is given and gives back: frozen values, strictly loaded."""

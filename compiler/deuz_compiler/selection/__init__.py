@@ -1,0 +1,1 @@
+"""Which candidates enter: gates, closures, classes, shares, order, repair, search."""

@@ -16,6 +16,14 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     end: int
 
 
+class Member(msgspec.Struct, frozen=True, gc=False):
+    """One `"key": value` of an object; `start` and `end` are the value's."""
+
+    key: str
+    start: int
+    end: int
+
+
 class Turn(msgspec.Struct, frozen=True, gc=False):
     """One element of the client's history.
 
@@ -39,6 +47,7 @@ class Envelope(msgspec.Struct, frozen=True):
     `system` is the top-level system text, where the wire has one. `lead` counts the
     leading turns of role `system`, where the wire has none. `params` are the other
     top-level members that the provider's cache depends on, by name in body order.
+    `before` are all members that stand ahead of the history.
     """
 
     wire: str
@@ -50,6 +59,7 @@ class Envelope(msgspec.Struct, frozen=True):
     system: Span | None
     params: tuple[tuple[str, Span], ...]
     history: Span
+    before: tuple[Member, ...]
     turns: tuple[Turn, ...]
     lead: int
 

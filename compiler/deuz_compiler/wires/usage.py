@@ -5,9 +5,22 @@ Rules:
 - None is "not reported" and never becomes 0.
 - Providers that count cached tokens inside the input are told apart by the shape of
   their answer, not by a model's name.
+- Counts in a stream are cumulative: the newest that is not null replaces, field by
+  field.
 """
 
+from collections.abc import Mapping
+
 import msgspec
+
+MAX_COUNT = 1_000_000_000
+"""No answer has so many tokens; a larger figure is a fault of the server."""
+
+MAX_DIGITS = 12
+"""A longer string of digits is not a count, and slow to convert."""
+
+MAX_FIELDS = 64
+"""A usage object has a dozen members; what comes behind this many is ignored."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -30,3 +43,229 @@ class Usage(msgspec.Struct, frozen=True):
         parts = [self.input_uncached, self.cache_read, self.cache_write]
         known = [part for part in parts if part is not None]
         return sum(known) if known else None
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """Where one family of servers puts its counts; the first name present is taken.
+
+    `marks` tell the family. `includes_cache` says that the input count has the cached
+    tokens in it; `extra` is output that the output count leaves out.
+    """
+
+    marks: tuple[str, ...]
+    input: tuple[str, ...]
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    output: tuple[str, ...]
+    reasoning: tuple[str, ...]
+    includes_cache: bool
+    extra: tuple[str, ...] = ()
+
+
+CHAT = Shape(
+    marks=("prompt_tokens", "completion_tokens"),
+    input=("prompt_tokens",),
+    read=(
+        "prompt_tokens_details.cached_tokens",
+        "prompt_cache_hit_tokens",
+        "cached_tokens",
+        "cache_read_input_tokens",
+    ),
+    write=(
+        "prompt_tokens_details.cache_write_tokens",
+        "prompt_tokens_details.cache_creation_input_tokens",
+        "prompt_tokens_details.cache_creation_tokens",
+        "cache_creation_input_tokens",
+    ),
+    output=("completion_tokens",),
+    reasoning=("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),
+    includes_cache=True,
+)
+RESPONSES = Shape(
+    marks=("input_tokens_details",),
+    input=("input_tokens",),
+    read=("input_tokens_details.cached_tokens",),
+    write=("input_tokens_details.cache_write_tokens",),
+    output=("output_tokens",),
+    reasoning=("output_tokens_details.reasoning_tokens",),
+    includes_cache=True,
+)
+ANTHROPIC = Shape(
+    marks=("input_tokens", "output_tokens", "cache_read_input_tokens"),
+    input=("input_tokens",),
+    read=("cache_read_input_tokens",),
+    write=("cache_creation_input_tokens",),
+    output=("output_tokens",),
+    reasoning=(
+        "output_tokens_details.thinking_tokens",
+        "output_tokens_details.reasoning_tokens",
+    ),
+    includes_cache=False,
+)
+LLAMA_TIMINGS = Shape(
+    # `prompt_n` counts what was evaluated, `cache_n` what was found in the slot.
+    marks=("timings.prompt_n",),
+    input=("timings.prompt_n",),
+    read=("timings.cache_n",),
+    write=(),
+    output=("timings.predicted_n",),
+    reasoning=(),
+    includes_cache=False,
+)
+GEMINI = Shape(
+    marks=("promptTokenCount",),
+    input=("promptTokenCount",),
+    read=("cachedContentTokenCount",),
+    write=(),
+    output=("candidatesTokenCount",),
+    reasoning=("thoughtsTokenCount",),
+    includes_cache=True,
+    extra=("thoughtsTokenCount",),
+)
+CONVERSE = Shape(
+    marks=("inputTokens",),
+    input=("inputTokens",),
+    read=("cacheReadInputTokens",),
+    write=("cacheWriteInputTokens",),
+    output=("outputTokens",),
+    reasoning=(),
+    includes_cache=False,
+)
+OLLAMA = Shape(
+    marks=("prompt_eval_count",),
+    input=("prompt_eval_count",),
+    read=(),
+    write=(),
+    output=("eval_count",),
+    reasoning=(),
+    includes_cache=True,
+)
+SHAPES = (CHAT, RESPONSES, ANTHROPIC, GEMINI, CONVERSE, OLLAMA, LLAMA_TIMINGS)
+
+
+def merge_counts(known: Mapping[str, object], report: object) -> dict[str, object]:
+    """Return the counts with a newer report over them; null and absent change nothing.
+
+    Members of nested objects are kept under dotted names. A report that is no object
+    is none.
+    """
+    merged = dict(known)
+    if isinstance(report, Mapping):
+        _merge_into(merged, report, prefix="")
+    return merged
+
+
+def read_usage(counts: Mapping[str, object]) -> Usage | None:
+    """Return the disjoint counts, or None where none was reported.
+
+    `counts` is what `merge_counts` made of all reports of one answer.
+    """
+    for shape in SHAPES:
+        if any(mark in counts for mark in shape.marks):
+            return _settle(shape, _borrow_timings(shape, counts))
+    return None
+
+
+def _merge_into(
+    merged: dict[str, object], report: Mapping[object, object], *, prefix: str
+) -> None:
+    for name, value in report.items():
+        if value is None or not isinstance(name, str) or len(merged) >= MAX_FIELDS:
+            continue
+        dotted = prefix + name
+        if isinstance(value, Mapping):
+            merged[dotted] = True
+            if not prefix:
+                _merge_into(merged, value, prefix=f"{name}.")
+        else:
+            merged[dotted] = value
+
+
+def _borrow_timings(shape: Shape, counts: Mapping[str, object]) -> Mapping[str, object]:
+    """Older llama.cpp tells the reuse in `timings` only, beside an inclusive usage."""
+    if shape is CHAT and "timings.cache_n" in counts:
+        return {"cached_tokens": counts["timings.cache_n"], **counts}
+    return counts
+
+
+def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
+    taken = _Counts(counts)
+    total = taken.first(shape.input)
+    read = taken.first(shape.read)
+    write = taken.first(shape.write)
+    output = _all_output(shape, taken, total)
+    if total is None and read is None and write is None and output is None:
+        return None
+    reasoning = taken.first(shape.reasoning)
+    is_anomalous = taken.is_anomalous
+    if shape.includes_cache and total is not None:
+        cached = (read or 0) + (write or 0)
+        is_anomalous = is_anomalous or cached > total
+        read = None if read is None else min(read, total)
+        write = None if write is None else min(write, total - (read or 0))
+        total -= (read or 0) + (write or 0)
+    return Usage(
+        input_uncached=total,
+        cache_read=read,
+        cache_write=write,
+        output=output,
+        reasoning=reasoning,
+        is_anomalous=is_anomalous,
+    )
+
+
+def _all_output(shape: Shape, taken: "_Counts", total: int | None) -> int | None:
+    """Return all output tokens, also those that a server counts apart."""
+    output = taken.first(shape.output)
+    extra = taken.first(shape.extra)
+    if extra is not None:
+        return (output or 0) + extra
+    reasoning = taken.first(shape.reasoning)
+    if shape is not CHAT or output is None or not reasoning:
+        return output
+    # xAI leaves reasoning out of `completion_tokens`; its grand total tells.
+    everything = taken.first(("total_tokens",))
+    is_apart = everything == (total or 0) + output + reasoning or reasoning > output
+    return output + reasoning if is_apart else output
+
+
+class _Counts:
+    """Reads counts by name and remembers whether one of them was odd."""
+
+    __slots__ = ("_values", "is_anomalous")
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self._values = values
+        self.is_anomalous = False
+
+    def first(self, names: tuple[str, ...]) -> int | None:
+        """Return the first count that is there, between 0 and `MAX_COUNT`."""
+        for name in names:
+            value = self._values.get(name)
+            if value is not None:
+                return self._clamp(value)
+        return None
+
+    def _clamp(self, value: object) -> int | None:
+        count = _as_count(value)
+        if count is None:
+            self.is_anomalous = True
+            return None
+        clamped = max(0, min(count, MAX_COUNT))
+        if clamped != count or not isinstance(value, int):
+            self.is_anomalous = True
+        return clamped
+
+
+def _as_count(value: object) -> int | None:
+    """Return a whole number, also from a float or digits in a string."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and abs(value) <= MAX_COUNT:
+        return int(value)
+    if isinstance(value, str) and len(value) <= MAX_DIGITS:
+        digits = value.removeprefix("-")
+        return int(value) if digits.isascii() and digits.isdecimal() else None
+    return MAX_COUNT + 1 if isinstance(value, float) and value > 0 else None

@@ -34,6 +34,10 @@ class UpstreamCall:
     error: str | None
     purpose: str = "chat"
     """`chat`, `summarize`, or `retry`."""
+    model: str | None = None
+    """The model of a summary, where it is not the request's own."""
+    usage: Usage | None = None
+    """What a summary used; the request's own answer has its usage in the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,7 @@ class RequestStarted:
 class RequestFinished:
     """All that is known of a request when its last byte is through.
 
+    `at` is when it was admitted; it took `duration_seconds` from then on.
     `stages` are seconds that the sidecar itself added, by stage name. `outcome` is
     `ok`, `upstream_error`, `client_closed`, `truncated` or `refused`.
     """
@@ -170,6 +175,12 @@ class RequestFinished:
     server_port: int | None = None
     sidecar_mutations: int = 0
     trace: Trace | None = None
+
+    @property
+    def overhead_seconds(self) -> float:
+        """What the sidecar added: the stage `total` if measured, else the sum."""
+        known = dict(self.stages)
+        return known["total"] if "total" in known else sum(known.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Where candidates come from; each module is one source, a `ports.Source`."""

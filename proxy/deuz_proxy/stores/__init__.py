@@ -1,0 +1,1 @@
+"""Where state lives; each store answers the same suite of tests."""

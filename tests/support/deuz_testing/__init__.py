@@ -1,0 +1,1 @@
+"""Builders, strategies and stand-ins that more than one test file uses."""

@@ -1,0 +1,62 @@
+# One set of commands for people and for CI. Each works as the first command in a fresh clone.
+# No logic here: what a target does belongs to the program that it calls.
+
+PYTHON := .venv/bin/python
+STAMP := .venv/.installed
+ARGS ?=
+DEMO ?=
+
+.PHONY: setup demo fix check test deep e2e bench dashboards docs pins all
+
+setup: $(STAMP)
+
+$(STAMP): requirements-dev.txt pyproject.toml
+	test -x $(PYTHON) || python3 -m venv .venv
+	$(PYTHON) -m pip install --quiet --no-deps --requirement requirements-dev.txt
+	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: setup
+	$(PYTHON) -m deuz_proxy demo $(DEMO) $(ARGS)
+
+fix: setup
+	.venv/bin/ruff check --fix --quiet .
+	.venv/bin/ruff format .
+
+check: setup
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/mypy dashboards
+	.venv/bin/lint-imports
+
+test: setup
+	$(PYTHON) -m pytest -m "not e2e" --numprocesses 2 $(ARGS)
+
+e2e: setup
+	$(PYTHON) -m pytest -m e2e $(ARGS)
+
+deep: setup
+	$(PYTHON) -m pytest -m "not e2e" --hypothesis-profile deep $(ARGS)
+
+bench: setup
+	$(PYTHON) -m tests.bench --out artifacts/bench.json $(ARGS)
+	$(PYTHON) -m tests.bench.check_ratios artifacts/bench.json
+
+dashboards: setup
+	$(PYTHON) -m dashboards.boards
+
+docs: setup dashboards
+	$(PYTHON) docs/generate.py
+
+pins:
+	uv pip compile pyproject.toml requirements-build.in --group dev --universal \
+	  --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --output-file requirements-dev.txt
+	uv pip compile pyproject.toml --universal --python-version 3.11 --no-header \
+	  --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --constraints requirements-dev.txt --output-file requirements.txt
+
+# Everything a change must survive; the benchmark in its short form.
+all: check test e2e
+	$(MAKE) bench ARGS=--short

@@ -1,0 +1,158 @@
+"""Choose the turns that one summary may stand for.
+
+Rules:
+- The oldest unprotected run of at least two turns; never the user's first words.
+- A call and its results are on the same side of every cut.
+- Rolling: what a summary of ours already stands for is merged into the next one, so
+  there is never more than one. A run of nothing but summaries stays.
+- The newest question is repeated word for word if the run takes it.
+- A summary is a user turn. It never follows a system turn in the middle of a history,
+  which some providers let only an assistant turn follow.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from deuz_compiler.compaction.history import History
+from deuz_compiler.compaction.protect import newest_question
+from deuz_compiler.surface import Fold, Operations
+from deuz_compiler.tokens.estimate import estimate_text
+from deuz_compiler.wires.own import summary_body
+from deuz_compiler.wires.parts import TOOL_CALL, TOOL_RESULT, transcribe, words_of
+
+_LEAST_TURNS = 2
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """A fold that is in force: the turns `first` to `last`, and its summary's text."""
+
+    first: int
+    last: int
+    summary: str
+
+
+class FoldRun(msgspec.Struct, frozen=True):
+    """The turns `first` to `last` to be replaced by one summary.
+
+    `previous` is the summary to be merged, "" if none. `lines` are the new turns for
+    the summariser to read. `question` is to be repeated word for word, "" if it stays
+    in place. `replaced_tokens` is what a summary must stay below.
+    """
+
+    first: int
+    last: int
+    previous: str
+    lines: tuple[str, ...]
+    question: str
+    replaced_tokens: int
+
+
+def choose_fold(
+    history: History,
+    protected: Sequence[bool],
+    *,
+    known: Folded | None = None,
+    must_alternate: bool = False,
+) -> FoldRun | None:
+    """Return the run to fold, or None.
+
+    A fold in force must be part of the next one. `must_alternate` is for servers that
+    refuse neighbouring user turns: an assistant turn has to follow.
+    """
+    is_cut = [_may_cut(history, at) for at in range(len(history) + 1)]
+    for start, end in _call_spans(history):
+        is_cut[start + 1 : end + 1] = [False] * (end - start)
+    for first, stop in _stretches(protected, known):
+        starts = [first] if known else [a for a in range(first, stop) if is_cut[a]]
+        starts = [a for a in starts if known or not _follows_system(history, a)]
+        stops = [
+            b
+            for b in range(first, stop + 1)
+            if is_cut[b] and (not must_alternate or _is_assistant(history, b))
+        ]
+        if starts and stops and _is_worth(history, starts[0], stops[-1], known):
+            return _fold(history, starts[0], stops[-1], known)
+    return None
+
+
+def fold_in_force(operations: Operations) -> Folded | None:
+    """Return the fold that the surface shows: the one that ends last."""
+    for index in sorted(operations, reverse=True):
+        for operation in operations[index]:
+            if isinstance(operation, Fold) and operation.turns <= index + 1:
+                text = msgspec.json.decode(b'"%b"' % operation.text, type=str)
+                body = summary_body(text) or text
+                return Folded(index - operation.turns + 1, index, body)
+    return None
+
+
+def _may_cut(history: History, at: int) -> bool:
+    """Tell whether the turn at the cut may stand apart from the one before it."""
+    return at == len(history) or not history[at].has_results
+
+
+def _call_spans(history: History) -> list[tuple[int, int]]:
+    """Return from which turn to which a call and its results must stay together."""
+    spans = []
+    called: dict[str, int] = {}
+    for index, view in enumerate(history):
+        for part in view.parts:
+            if part.kind == TOOL_CALL:
+                called[part.call_id] = index
+            elif part.kind == TOOL_RESULT and part.call_id in called:
+                spans.append((called[part.call_id], index))
+    return spans
+
+
+def _stretches(
+    protected: Sequence[bool], known: Folded | None
+) -> list[tuple[int, int]]:
+    """Return the runs of turns that may go; with a fold in force, the one around it."""
+    if known:
+        stop = known.last + 1
+        while stop < len(protected) and not protected[stop]:
+            stop += 1
+        return [(known.first, stop)]
+    stretches = []
+    start = None
+    for index, is_kept in enumerate([*protected, True]):
+        if is_kept and start is not None:
+            stretches.append((start, index))
+        start = None if is_kept else index if start is None else start
+    return stretches
+
+
+def _follows_system(history: History, at: int) -> bool:
+    is_lead = all(view.turn.role == "system" for view in history[:at])
+    return not is_lead and history[at - 1].turn.role == "system"
+
+
+def _is_assistant(history: History, at: int) -> bool:
+    return at < len(history) and history[at].turn.role == "assistant"
+
+
+def _is_worth(history: History, first: int, stop: int, known: Folded | None) -> bool:
+    if known:
+        return stop > known.last + 1
+    is_new = any(view.summary is None for view in history[first:stop])
+    return stop - first >= _LEAST_TURNS and is_new
+
+
+def _fold(history: History, first: int, stop: int, known: Folded | None) -> FoldRun:
+    lines: list[str] = []
+    previous = [known.summary] if known else []
+    tokens = estimate_text(known.summary) if known else 0
+    for index in range(max(first, known.last + 1 if known else 0), stop):
+        view = history[index]
+        tokens += view.turn.tokens
+        if view.summary is not None:
+            previous.append(view.summary)
+        else:
+            lines += transcribe(view.turn.role, view.parts)
+    newest = newest_question(history)
+    question = words_of(history[newest].parts) if first <= newest < stop else ""
+    replaced = max(0, tokens - estimate_text(question))
+    return FoldRun(
+        first, stop - 1, "\n".join(previous), tuple(lines), question, replaced
+    )

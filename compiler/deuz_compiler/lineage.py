@@ -1,0 +1,44 @@
+"""A conversation is recognised by its content: a chain of rendered digests.
+
+Rules:
+- The chain starts at a root keyed with the credential: another tenant cannot compute it.
+- Tools and leading system text are not in it: a nonce there must not lose placements.
+- Equal histories have equal chains, on any replica, after any restart.
+"""
+
+import hashlib
+import hmac
+
+import xxhash
+
+from deuz_compiler.wires.envelope import Envelope
+
+# Bump when what is hashed changes: old entries then miss instead of misleading.
+_VERSION = b"deuz lineage 1"
+
+
+def scope_root(credential: bytes, *, scope: str) -> bytes:
+    """Return the 16-byte root of all lineages of one credential and scope."""
+    text = _VERSION + b"\0" + scope.encode()
+    return hmac.digest(credential, text, hashlib.sha256)[:16]
+
+
+def seed_of(root: bytes) -> int:
+    """Return the scope's seed for turn digests: guessing one needs the credential."""
+    return int.from_bytes(root[8:16], "big")
+
+
+def chain(envelope: Envelope, *, root: bytes) -> tuple[bytes, ...]:
+    """Return one 24-byte key for each turn: entry i stands for the turns 0 to i.
+
+    Leading system turns all have the key of the empty history. The first eight bytes
+    are the root's, so a collision can never cross a scope.
+    """
+    link = root
+    scope = root[:8]
+    keys = []
+    for index, turn in enumerate(envelope.turns):
+        if index >= envelope.lead:
+            link = xxhash.xxh3_128_digest(link + turn.digest)
+        keys.append(scope + link)
+    return tuple(keys)

@@ -1,0 +1,172 @@
+"""The reusable prefix of a request, in the order in which the provider renders it.
+
+Rules:
+- Order: model, parameters, tools, system, history. A change invalidates all behind it.
+- Histories are packed: eight digest bytes and four token bytes for each element, so
+  that thousands of conversations can be remembered.
+"""
+
+import struct
+from collections.abc import Sequence
+
+import msgspec
+import xxhash
+
+from deuz_compiler.surface import Element
+from deuz_compiler.tokens.estimate import estimate_bytes
+from deuz_compiler.wires.envelope import Envelope, Span
+from deuz_compiler.wires.rendered import has_marker, rendered_list
+
+DIGEST_BYTES = 8
+_COUNT = struct.Struct("<I")
+HEAD = ("model", "params", "tools", "system")
+
+
+class Segment(msgspec.Struct, frozen=True, gc=False):
+    """One part ahead of the history: its rendered digest, size and place in the body."""
+
+    digest: bytes
+    tokens: int
+    start: int
+    end: int
+
+
+class Prefix(msgspec.Struct, frozen=True):
+    """A request's prefix. `digests` and `tokens` are packed, one entry an element."""
+
+    model: Segment
+    params: Segment
+    tools: Segment
+    system: Segment
+    digests: bytes
+    tokens: bytes
+
+    @property
+    def count(self) -> int:
+        """Number of elements of the history."""
+        return len(self.digests) // DIGEST_BYTES
+
+    def head(self, name: str) -> Segment:
+        """Return one of the segments ahead of the history."""
+        segments = {
+            "model": self.model,
+            "params": self.params,
+            "tools": self.tools,
+            "system": self.system,
+        }
+        return segments[name]
+
+    @property
+    def head_tokens(self) -> int:
+        """Estimated tokens ahead of the history."""
+        return self.tools.tokens + self.system.tokens
+
+    def token_counts(self) -> tuple[int, ...]:
+        """Estimated tokens of each element of the history."""
+        return tuple(count for (count,) in _COUNT.iter_unpack(self.tokens))
+
+    def tokens_from(self, index: int) -> int:
+        """Estimated tokens of the history's elements from `index` on."""
+        return sum(self.token_counts()[index:])
+
+    @property
+    def total_tokens(self) -> int:
+        """Estimated tokens of the whole request."""
+        return self.head_tokens + self.tokens_from(0)
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Where two prefixes first differ. `index` counts history elements."""
+
+    segment: str
+    index: int
+
+
+def prefix_of(envelope: Envelope, elements: Sequence[Element]) -> Prefix:
+    """Return the prefix of a request whose history is rendered as `elements`.
+
+    Leading system turns are the segment `system`, not part of the packed history.
+    """
+    body = envelope.body
+    history = [e for e in elements if e.turn >= envelope.lead]
+    params = b"".join(
+        name.encode() + body[span.start : span.end] for name, span in envelope.params
+    )
+    return Prefix(
+        model=Segment(_digest(envelope.model.encode()), 0, 0, 0),
+        params=Segment(_digest(params), 0, *_first_param(envelope)),
+        tools=_segment(body, envelope.tools),
+        system=_system(envelope),
+        digests=b"".join(e.digest[:DIGEST_BYTES] for e in history),
+        tokens=b"".join(_COUNT.pack(e.tokens) for e in history),
+    )
+
+
+def plain_elements(envelope: Envelope) -> tuple[Element, ...]:
+    """Return the client's own history as elements, nothing added."""
+    return tuple(
+        Element(turn.digest, turn.tokens, index, is_ours=False)
+        for index, turn in enumerate(envelope.turns)
+    )
+
+
+def first_difference(old: Prefix, new: Prefix) -> Difference | None:
+    """Return where `new` stops continuing `old`; None if `old` is its prefix.
+
+    A history that merely ends earlier differs at its end.
+    """
+    for name in HEAD:
+        if old.head(name).digest != new.head(name).digest:
+            return Difference(name, 0)
+    shared = common_elements(old, new)
+    return None if shared == old.count else Difference("turn", shared)
+
+
+def common_elements(old: Prefix, new: Prefix) -> int:
+    """Return how many elements both histories share from the start."""
+    return common_bytes(old.digests, new.digests) // DIGEST_BYTES
+
+
+def common_bytes(old: bytes, new: bytes) -> int:
+    """Return the length of the common start, by halving: compares run at C speed."""
+    if new.startswith(old):
+        return len(old)
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _segment(body: bytes, span: Span | None) -> Segment:
+    if span is None:
+        return Segment(b"", 0, 0, 0)
+    raw = body[span.start : span.end]
+    rendered = rendered_list(raw) if has_marker(raw) else raw
+    return Segment(_digest(rendered), estimate_bytes(raw), span.start, span.end)
+
+
+def _system(envelope: Envelope) -> Segment:
+    """Return the system segment: a member of its own, or the leading system turns."""
+    if not envelope.lead:
+        return _segment(envelope.body, envelope.system)
+    turns = envelope.turns[: envelope.lead]
+    digest = _digest(b"".join(turn.digest for turn in turns))
+    tokens = sum(turn.tokens for turn in turns)
+    return Segment(digest, tokens, turns[0].start, turns[-1].end)
+
+
+def _first_param(envelope: Envelope) -> tuple[int, int]:
+    if not envelope.params:
+        return 0, 0
+    span = envelope.params[0][1]
+    return span.start, span.end
+
+
+def _digest(raw: bytes) -> bytes:
+    return xxhash.xxh3_64_digest(raw)
+
+

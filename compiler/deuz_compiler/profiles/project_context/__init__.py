@@ -1,0 +1,1 @@
+"""The project-context-compiler form: a policy, strict records and a renderer."""

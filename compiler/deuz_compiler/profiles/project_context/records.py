@@ -1,0 +1,137 @@
+"""The three files of the project-context-compiler form, strictly read.
+
+Rules:
+- Unknown keys, wrong types and foreign schema ids are faults; all are listed.
+- A schema id may be absent; if present it must be the expected one.
+- Eligibility, relevance and token counts are taken as declared.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from deuz_compiler.errors import MalformedInput
+from deuz_compiler.records.loading import load_record, load_records, parse_json
+
+CANDIDATE_SCHEMA = "project_context.context_candidate.v1"
+REQUEST_SCHEMA = "project_context.context_request.v1"
+POLICY_SCHEMA = "project_context.compiler_policy.v1"
+
+ORDER_ROLES = ("instruction", "task", "state", "evidence", "support", "tool")
+
+DeclaredClass = Literal["MANDATORY", "REQUIRED", "PREFERRED", "DISCRETIONARY"]
+
+
+class DeclaredCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """One representation of one piece of information, as the form declares it."""
+
+    schema_version: str = CANDIDATE_SCHEMA
+    candidate_id: str
+    content_identity: str
+    representation_id: str
+    form_rank: int
+    min_rank: int
+    source_kind: str
+    source_ref: str
+    kind: str
+    content: str
+    token_count: int
+    token_source: str = "approximation"  # noqa: S105  # A count's origin, no secret.
+    requirement: DeclaredClass
+    order_role: str
+    scope_eligible: bool
+    scope_reason: str = ""
+    freshness_eligible: bool
+    freshness_reason: str = ""
+    authority_eligible: bool
+    authority_reason: str = ""
+    depends_on: tuple[str, ...] = ()
+    group_id: str | None = None
+    group_required: bool = False
+    coverage_keys: tuple[str, ...] = ()
+    relevance: float = 0.0
+    is_default_form: bool = False
+
+
+class DeclaredRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is compiled, and under which limits. `active_scope` is only carried."""
+
+    schema_version: str = REQUEST_SCHEMA
+    request_id: str
+    task_id: str
+    usable_token_budget: int
+    created_at: str
+    active_scope: str = ""
+    required_ids: tuple[str, ...] = ()
+    policy_version: str = "compiler-policy-v1"
+
+
+class DeclaredPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """The four values of a policy, and its version."""
+
+    schema_version: str = POLICY_SCHEMA
+    policy_version: str
+    min_discretionary_relevance: float = 0.3
+    mandatory_form: Literal["cheapest"] = "cheapest"
+    order_roles: tuple[str, ...] = ORDER_ROLES
+    repair: Literal["drop-last-discretionary", "none"] = "drop-last-discretionary"
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """All three together."""
+
+    request: DeclaredRequest
+    candidates: tuple[DeclaredCandidate, ...]
+    policy: DeclaredPolicy
+
+
+def load_declared(request: bytes, candidates: bytes, policy: bytes) -> Declared:
+    """Read the three files.
+
+    Raises:
+        MalformedInput: any of them breaks its schema, or they do not belong together.
+    """
+    faults: list[str] = []
+    raw = parse_json(request, where="request", faults=faults)
+    asked = load_record(DeclaredRequest, raw, where="request", faults=faults)
+    raw = parse_json(policy, where="policy", faults=faults)
+    rules = load_record(DeclaredPolicy, raw, where="policy", faults=faults)
+    pool = _pool(candidates, faults)
+    if asked is None or rules is None or faults:
+        raise MalformedInput(tuple(faults))
+    declared = Declared(asked, pool, rules)
+    if mismatches := tuple(_mismatches(declared)):
+        raise MalformedInput(mismatches)
+    return declared
+
+
+def _pool(payload: bytes, faults: list[str]) -> tuple[DeclaredCandidate, ...]:
+    raw = parse_json(payload, where="candidates", faults=faults)
+    if isinstance(raw, Mapping):
+        faults.extend(
+            f"candidates: unknown field {name}" for name in raw if name != "candidates"
+        )
+        raw = raw.get("candidates")
+    return load_records(DeclaredCandidate, raw, where="candidates", faults=faults)
+
+
+def _mismatches(declared: Declared) -> list[str]:
+    request, policy = declared.request, declared.policy
+    found = [
+        f"{where}: schema_version is not {expected}"
+        for where, schema, expected in (
+            ("request", request.schema_version, REQUEST_SCHEMA),
+            ("policy", policy.schema_version, POLICY_SCHEMA),
+            *[
+                (f"candidates[{place}]", candidate.schema_version, CANDIDATE_SCHEMA)
+                for place, candidate in enumerate(declared.candidates)
+            ],
+        )
+        if schema != expected
+    ]
+    if request.usable_token_budget < 0:
+        found.append("request: usable_token_budget is negative")
+    if request.policy_version != policy.policy_version:
+        found.append("request: policy_version is not the policy's")
+    return found

@@ -1,0 +1,68 @@
+"""Strict loading of records from JSON: unknown names, wrong types, all faults at once.
+
+Rules:
+- One fault per field, and every field is looked at, so a file is put right in one go.
+- A fault names the place and what was expected there; it does not quote the value,
+  except a word that is not among the allowed ones.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+UNREADABLE = object()
+"""Stands for a text that is not JSON: its fault is told once, where it was read."""
+
+
+def parse_json(payload: bytes, *, where: str, faults: list[str]) -> object:
+    """Return the value in a JSON text; `UNREADABLE`, and a fault, if it is not JSON."""
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        faults.append(f"{where}: not JSON: {error}")
+        return UNREADABLE
+
+
+def load_record(
+    record: type[T], raw: object, *, where: str, faults: list[str]
+) -> T | None:
+    """Return the record in a JSON object; None, and its faults, if there are any."""
+    if not isinstance(raw, Mapping):
+        _note(raw, f"{where}: not an object", faults)
+        return None
+    known = {field.name: field for field in msgspec.structs.fields(record)}
+    found = [f"{where}: unknown field {name}" for name in raw if name not in known]
+    values: dict[str, object] = {}
+    for name, field in known.items():
+        if name not in raw:
+            if field.required:
+                found.append(f"{where}: {name} is missing")
+            continue
+        try:
+            values[name] = msgspec.convert(raw[name], field.type)
+        except msgspec.ValidationError as error:
+            found.append(f"{where}: {name}: {error}")
+    faults.extend(found)
+    return None if found else record(**values)
+
+
+def load_records(
+    record: type[T], raw: object, *, where: str, faults: list[str]
+) -> tuple[T, ...]:
+    """Return the records in a JSON list, without those that have faults."""
+    if not isinstance(raw, list):
+        _note(raw, f"{where}: not a list", faults)
+        return ()
+    loaded = [
+        load_record(record, item, where=f"{where}[{place}]", faults=faults)
+        for place, item in enumerate(raw)
+    ]
+    return tuple([item for item in loaded if item is not None])
+
+
+def _note(raw: object, fault: str, faults: list[str]) -> None:
+    if raw is not UNREADABLE:
+        faults.append(fault)

@@ -1,0 +1,149 @@
+"""The manifest of a selection: every candidate once, every source summed up.
+
+Rules:
+- Selected ones come first, in placement order; then the others, by source and key; then
+  those that never reached the engine, as they were offered.
+- After a refusal nothing is selected: what was decided against keeps its reason, all
+  else is `refused`.
+- A source that failed or came late is a fallback, unless a weightier one is given.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from deuz_compiler.records import reasons
+from deuz_compiler.records.candidate import Candidate
+from deuz_compiler.records.facts import FAILURES, CompileFacts, SourceReport
+from deuz_compiler.records.manifest import (
+    BudgetSummary,
+    Manifest,
+    ManifestEntry,
+    SourceSummary,
+)
+from deuz_compiler.records.policy import Policy
+from deuz_compiler.records.refusal import Refusal
+from deuz_compiler.records.trace import Decision
+from deuz_compiler.selection.engine import Selection, ceiling_tokens
+from deuz_compiler.selection.faults import Sifted
+from deuz_compiler.selection.pool import Pool
+
+
+def account(
+    selection: Selection,
+    pool: Pool,
+    sifted: Sifted,
+    *,
+    policy: Policy,
+    facts: CompileFacts,
+) -> Manifest:
+    """Return the manifest of a selection."""
+    entries = _entries(selection, pool, sifted, sources=policy.sources)
+    return Manifest(
+        policy_version=policy.version,
+        budget=BudgetSummary(
+            context_tokens=policy.budget_tokens,
+            ceiling_tokens=ceiling_tokens(policy),
+            selected_tokens=selection.tokens,
+        ),
+        estimator=facts.estimator,
+        refresh_reason=facts.refresh_reason,
+        pass_number=facts.pass_number,
+        query_digest=facts.query_digest,
+        fallback=facts.fallback or _fallback(facts.sources),
+        is_prefix_changed=facts.is_prefix_changed,
+        is_redacted=facts.is_redacted,
+        sources=_summaries(entries, facts.sources),
+        entries=entries,
+        refusal=_phased(selection.refusal, facts),
+        search=selection.search,
+    )
+
+
+def _entries(
+    selection: Selection, pool: Pool, sifted: Sifted, *, sources: Sequence[str]
+) -> tuple[ManifestEntry, ...]:
+    nodes = [*selection.nodes, *_left_out(selection, pool, sources)]
+    entries = [_entry_of(selection, pool, node) for node in nodes]
+    entries.extend(
+        _entry(candidate, reason=reason, tokens=0)
+        for candidate, reason in sifted.excluded
+    )
+    return tuple(entries)
+
+
+def _left_out(selection: Selection, pool: Pool, sources: Sequence[str]) -> list[int]:
+    inside = frozenset(selection.nodes)
+    outside = [node for node in range(len(pool)) if node not in inside]
+    place = {source: order for order, source in enumerate(sources)}
+    return sorted(
+        outside, key=lambda n: (place.get(pool.candidates[n].source, len(place)), n)
+    )
+
+
+def _entry_of(selection: Selection, pool: Pool, node: int) -> ManifestEntry:
+    candidate = pool.candidates[node]
+    decision = selection.decisions.get(node)
+    if decision is None or (decision.is_selected and selection.refusal is not None):
+        return _entry(candidate, reason=reasons.REFUSED, tokens=pool.costs[node])
+    if not decision.is_selected:
+        return _entry(candidate, reason=decision.reason, tokens=pool.costs[node])
+    return _entry(
+        candidate,
+        reason=decision.reason,
+        tokens=decision.cost_tokens,
+        decision=decision,
+    )
+
+
+def _entry(
+    candidate: Candidate, *, reason: str, tokens: int, decision: Decision | None = None
+) -> ManifestEntry:
+    return ManifestEntry(
+        source=candidate.source,
+        kind=candidate.kind,
+        record_id=candidate.record_id,
+        revision=candidate.revision,
+        digest=candidate.digest,
+        tokens=tokens,
+        is_selected=decision is not None,
+        reason=reason,
+        requirement=candidate.requirement,
+        is_projected=decision is not None and decision.is_projected,
+        depends_on=candidate.depends_on,
+    )
+
+
+def _fallback(reports: Sequence[SourceReport]) -> str | None:
+    failed = any(report.status in FAILURES for report in reports)
+    return "source-failed" if failed else None
+
+
+def _phased(refusal: Refusal | None, facts: CompileFacts) -> Refusal | None:
+    return refusal and msgspec.structs.replace(refusal, phase=facts.phase)
+
+
+def _summaries(
+    entries: Sequence[ManifestEntry], reports: Sequence[SourceReport]
+) -> tuple[SourceSummary, ...]:
+    """Sum up each reported source, then any that offered without a report."""
+    offered: dict[str, list[ManifestEntry]] = {}
+    for entry in entries:
+        offered.setdefault(entry.source, []).append(entry)
+    told = {report.source: report for report in reports}
+    for source in sorted(offered):
+        told.setdefault(source, SourceReport(source, offered[source][0].kind))
+    return tuple([_summary(r, offered.get(r.source, [])) for r in told.values()])
+
+
+def _summary(report: SourceReport, entries: Sequence[ManifestEntry]) -> SourceSummary:
+    tokens = [entry.tokens for entry in entries if entry.is_selected]
+    return SourceSummary(
+        source=report.source,
+        kind=report.kind,
+        status=report.status,
+        selected=len(tokens),
+        excluded=len(entries) - len(tokens),
+        tokens=sum(tokens),
+        error=report.error,
+    )

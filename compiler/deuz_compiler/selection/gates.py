@@ -1,0 +1,44 @@
+"""Legal before desirable: what a candidate must pass before anything is compared.
+
+Rules:
+- The order is scope, freshness, authority, floor; the first "no" counts and is final.
+- No score can repair a "no".
+- Expiry comes before all of them: it is the author's own word that the record no longer
+  applies, so an expired mandatory record leaves the pool and refuses nothing.
+"""
+
+import msgspec
+
+from deuz_compiler.records import reasons
+from deuz_compiler.records.candidate import Candidate
+
+
+class Gate(msgspec.Struct, frozen=True, gc=False):
+    """A "no" of the gate: its code from the closed list, and the verdict's reason."""
+
+    code: str
+    detail: str
+
+
+def gate_of(candidate: Candidate, now: float | None) -> Gate | None:
+    """Return the first "no", or None for an eligible candidate.
+
+    `now` is in Unix seconds; without it nothing expires.
+    """
+    if _is_over(candidate.expires_at, now):
+        return Gate(reasons.EXPIRED, "")
+    for code, verdict in (
+        (reasons.SCOPE_INELIGIBLE, candidate.scope),
+        (reasons.FRESHNESS_INELIGIBLE, candidate.freshness),
+        (reasons.AUTHORITY_INELIGIBLE, candidate.authority),
+    ):
+        if not verdict.is_eligible:
+            return Gate(code, verdict.reason)
+    if candidate.form_rank < candidate.min_rank:
+        detail = f"form_rank {candidate.form_rank} below floor {candidate.min_rank}"
+        return Gate(reasons.BELOW_FLOOR, detail)
+    return None
+
+
+def _is_over(expires_at: float | None, now: float | None) -> bool:
+    return expires_at is not None and now is not None and expires_at <= now

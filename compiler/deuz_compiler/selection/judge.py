@@ -1,0 +1,174 @@
+"""Units of optional content, and whether one may enter as things stand.
+
+Rules:
+- A unit is one record or one required group; it enters with all it needs, or not.
+- Blocked comes before budget, budget before worth. A unit earns its place by score, or
+  by a key not covered.
+- A record that does not fit may enter as its projection: alone, with its dependencies
+  in full, and never as something another record depends on.
+- Where exact costs are not asked for, a walk through what a unit needs ends as soon as
+  it is clearly too dear: a hopeless unit costs no more than what is left of the budget.
+"""
+
+from collections.abc import Callable, Mapping
+
+from deuz_compiler.records import reasons
+from deuz_compiler.records.candidate import Requirement
+from deuz_compiler.records.policy import Policy
+from deuz_compiler.records.trace import Block
+from deuz_compiler.selection.needs import is_open
+from deuz_compiler.selection.pool import Pool
+from deuz_compiler.selection.tally import Tally
+
+Rank = tuple[float, ...]
+
+
+class Unit:
+    """What enters together. Mutable: it holds what the last judgement found."""
+
+    __slots__ = (
+        "cost",
+        "keys",
+        "kind",
+        "members",
+        "nodes",
+        "priority",
+        "projected",
+        "score",
+        "source",
+    )
+
+    def __init__(self, pool: Pool, members: tuple[int, ...]) -> None:
+        first = pool.candidates[members[0]]
+        self.members = members
+        self.kind = first.kind
+        self.source = first.source
+        self.score = first.score
+        self.priority = first.priority
+        self.keys = first.coverage_keys
+        if members[1:]:
+            records = [pool.candidates[node] for node in members]
+            self.score = max([record.score for record in records])
+            self.priority = max([record.priority for record in records])
+            self.keys = tuple([key for r in records for key in r.coverage_keys])
+        self.nodes: list[int] = []
+        self.cost = 0
+        self.projected: int | None = None
+
+
+class Judge:
+    """Judges the units of one class against one tally."""
+
+    __slots__ = (
+        "_is_exact",
+        "_sources",
+        "_terms",
+        "_threshold",
+        "requirement",
+        "tally",
+    )
+
+    def __init__(self, tally: Tally, policy: Policy, requirement: Requirement) -> None:
+        self.tally = tally
+        self.requirement = requirement
+        self._is_exact = policy.judging == "each-round"
+        self._threshold = policy.threshold
+        self._terms = tuple([_TERMS[term] for term in policy.ranking])
+        self._sources = {source: place for place, source in enumerate(policy.sources)}
+
+    def units(self) -> list[Unit]:
+        """Return the units of the class that are still open, by first member."""
+        pool = self.tally.pool
+        listed: dict[tuple[int, ...], None] = {}
+        for node, requirement in enumerate(pool.requirements):
+            if requirement == self.requirement and is_open(self.tally, node):
+                listed[pool.members(node)] = None
+        return [Unit(pool, members) for members in listed]
+
+    def is_open(self, unit: Unit) -> bool:
+        """Whether any member is undecided; if none is, they are in or their content is."""
+        tally = self.tally
+        return any(is_open(tally, node) for node in unit.members)
+
+    def objection(self, unit: Unit) -> str | None:
+        """Return why a unit must stay out, or None; note in it what it would add."""
+        if not self._affords(unit):
+            # Blocked is the better reason, where the walk got far enough to see it.
+            block = self.tally.block(unit.nodes)
+            return reasons.OVER_BUDGET if block is None else _blocked(block)
+        if block := self.tally.block(unit.nodes):
+            return _blocked(block)
+        if unit.score < self._threshold and not self.new_keys(unit):
+            return reasons.BELOW_THRESHOLD
+        return None
+
+    def drop(self, unit: Unit, reason: str) -> None:
+        """Turn the open members of a unit away, for good."""
+        for node in unit.members:
+            if is_open(self.tally, node):
+                self.tally.reject(node, reason, cost=unit.cost, stage=self.requirement)
+
+    def admit(self, unit: Unit, reason: str) -> None:
+        """Let a unit in, as it was last judged."""
+        if unit.projected is not None:
+            self.tally.project(unit.members[0], unit.projected)
+        self.tally.commit(
+            unit.nodes, unit.members, stage=self.requirement, reason=reason
+        )
+
+    def rank(self, unit: Unit) -> Rank:
+        """Return the unit's place: the smaller, the better; ties end at the id."""
+        return (*[term(self, unit) for term in self._terms], unit.members[0])
+
+    def new_keys(self, unit: Unit) -> int:
+        """Count the keys a unit would be the first to cover."""
+        covered = self.tally.covered
+        return len({key: None for key in unit.keys if key not in covered})
+
+    def source(self, unit: Unit) -> int:
+        """Return the place of the first member's source; unknown ones come last."""
+        return self._sources.get(unit.source, len(self._sources))
+
+    def _affords(self, unit: Unit) -> bool:
+        """Set the unit's cost, in full or as its projection, if one of them fits."""
+        tally = self.tally
+        saved = _saved_tokens(tally.pool, unit)
+        unit.projected = None
+        limit = None if self._is_exact else tally.remaining + saved
+        unit.nodes, unit.cost = tally.priced(unit.members, limit_tokens=limit)
+        if tally.fits(unit.cost):
+            return True
+        if saved <= 0 or not tally.fits(unit.cost - saved):
+            return False
+        if _is_needed_within(tally.pool, unit):
+            return False
+        unit.cost -= saved
+        unit.projected = tally.pool.costs[unit.members[0]] - saved
+        return True
+
+
+def _blocked(block: Block) -> str:
+    if block.kind == "missing":
+        return reasons.MISSING_DEPENDENCY
+    return reasons.DEPENDENCY_BLOCKED
+
+
+def _saved_tokens(pool: Pool, unit: Unit) -> int:
+    """Return what a projection of the unit saves; 0 where there is none."""
+    node = unit.members[0]
+    smaller = pool.projections[node]
+    return 0 if smaller is None else max(0, pool.costs[node] - smaller)
+
+
+def _is_needed_within(pool: Pool, unit: Unit) -> bool:
+    """Whether another node of the unit, in a cycle or a group, needs the full text."""
+    return any(unit.members[0] in pool.edges[other] for other in unit.nodes)
+
+
+_TERMS: Mapping[str, Callable[[Judge, Unit], float]] = {
+    "priority": lambda judge, unit: -unit.priority,
+    "score": lambda judge, unit: -unit.score,
+    "coverage": lambda judge, unit: -judge.new_keys(unit),
+    "cost": lambda judge, unit: unit.cost,
+    "source": Judge.source,
+}

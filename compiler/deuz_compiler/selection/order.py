@@ -1,0 +1,33 @@
+"""The order in which selected candidates stand.
+
+Rules:
+- Relevance plays no part: the same records give the same bytes, whatever they score.
+- Terms come from the policy (`requirement`: mandatory first; `role`: as the policy
+  lists them, unknown ones last; `source`: likewise); ties end at the key.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from deuz_compiler.records.candidate import REQUIREMENTS
+from deuz_compiler.records.policy import Policy
+from deuz_compiler.selection.pool import Pool
+
+_Place = Callable[[int], int]
+
+
+def ordered(pool: Pool, nodes: Iterable[int], policy: Policy) -> list[int]:
+    """Return the nodes in the order in which they are placed."""
+    places: Mapping[str, _Place] = {
+        "requirement": _place(REQUIREMENTS, lambda node: pool.requirements[node]),
+        "role": _place(policy.roles, lambda node: pool.candidates[node].role),
+        "source": _place(policy.sources, lambda node: pool.candidates[node].source),
+    }
+    terms = tuple([places[term] for term in policy.ordering])
+    return sorted(nodes, key=lambda node: (*[term(node) for term in terms], node))
+
+
+def _place(names: Iterable[str], name_of: Callable[[int], str]) -> _Place:
+    known: dict[str, int] = {}
+    for place, name in enumerate(names):
+        known.setdefault(name, place)
+    return lambda node: known.get(name_of(node), len(known))

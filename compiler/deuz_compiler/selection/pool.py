@@ -1,0 +1,196 @@
+"""The candidates of one call as numbered nodes of a graph.
+
+Rules:
+- Nodes are numbered in the order of their keys, so "by id" is "by number" everywhere.
+- An edge leads to what must come along: dependencies in listed order, then the other
+  members of a required group. A group is therefore whole by construction.
+- A node that is placed already, or that has expired, is in no class; it still answers
+  for those who depend on it.
+- `costs` are what admission counts, `unpriced` what rendering adds to that.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from deuz_compiler.records.candidate import REQUIREMENTS, Candidate, Requirement
+from deuz_compiler.records.policy import Policy
+from deuz_compiler.selection.gates import Gate, gate_of
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a pool must know beside its candidates.
+
+    `placed` are the keys that are on the surface already, `now` is in Unix seconds
+    (None: nothing expires).
+    """
+
+    placed: frozenset[str] = frozenset()
+    now: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Candidates by number, and what the engine asks about them most."""
+
+    candidates: tuple[Candidate, ...]
+    keys: tuple[str, ...]
+    costs: tuple[int, ...]
+    unpriced: tuple[int, ...]
+    projections: tuple[int | None, ...]
+    identities: tuple[str, ...]
+    edges: tuple[tuple[int, ...], ...]
+    groups: tuple[tuple[int, ...], ...]
+    requirements: tuple[Requirement, ...]
+    gates: tuple[Gate | None, ...]
+    missing: tuple[str, ...]
+    is_placed: tuple[bool, ...]
+    placed: frozenset[str]
+    twins: Mapping[str, tuple[int, ...]]
+    absent: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Count the candidates."""
+        return len(self.keys)
+
+    def members(self, node: int) -> tuple[int, ...]:
+        """Return the node's required group, or the node alone."""
+        return self.groups[node] or (node,)
+
+
+def build_pool(
+    candidates: Sequence[Candidate],
+    policy: Policy,
+    *,
+    around: Surroundings,
+    estimate: Callable[[str], int],
+) -> Pool:
+    """Number the candidates and draw their edges.
+
+    Keys must be unique; `faults` sees to that before.
+    """
+    ordered = tuple(sorted(candidates, key=lambda candidate: candidate.key))
+    keys = tuple([candidate.key for candidate in ordered])
+    number = {key: node for node, key in enumerate(keys)}
+    groups = _groups(ordered)
+    missing, edges = _edges(ordered, groups, number=number, placed=around.placed)
+    labels = [_label_tokens(candidate, policy) for candidate in ordered]
+    is_rendered = policy.pricing == "rendered"
+    extra = labels if is_rendered else [0] * len(labels)
+    identities = tuple([c.content_identity or c.digest for c in ordered])
+    return Pool(
+        candidates=ordered,
+        keys=keys,
+        costs=tuple(
+            [
+                _tokens(candidate.text, candidate.tokens, estimate) + more
+                for candidate, more in zip(ordered, extra, strict=True)
+            ]
+        ),
+        unpriced=tuple([0] * len(labels) if is_rendered else labels),
+        projections=tuple(
+            [
+                _projected(candidate, more, estimate)
+                for candidate, more in zip(ordered, extra, strict=True)
+            ]
+        ),
+        identities=identities,
+        edges=edges,
+        groups=groups,
+        requirements=_requirements(ordered, policy.required, groups=groups),
+        gates=tuple([gate_of(candidate, around.now) for candidate in ordered]),
+        missing=missing,
+        is_placed=tuple([key in around.placed for key in keys]),
+        placed=around.placed,
+        twins=_twins(identities),
+        absent=_absent(policy.required, number, around.placed),
+    )
+
+
+def _label_tokens(candidate: Candidate, policy: Policy) -> int:
+    """Return what rendering adds for one record, with what parts it from the next."""
+    own = candidate.label_tokens
+    label = policy.overhead.record_tokens if own is None else own
+    return label + policy.overhead.between_tokens
+
+
+def _tokens(text: str, declared: int | None, estimate: Callable[[str], int]) -> int:
+    return estimate(text) if declared is None else declared
+
+
+def _projected(
+    candidate: Candidate, extra: int, estimate: Callable[[str], int]
+) -> int | None:
+    if candidate.projection is None:
+        return None
+    declared = candidate.projection_tokens
+    return _tokens(candidate.projection, declared, estimate) + extra
+
+
+def _groups(ordered: Sequence[Candidate]) -> tuple[tuple[int, ...], ...]:
+    members: dict[str, list[int]] = {}
+    for node, candidate in enumerate(ordered):
+        if candidate.is_group_required and candidate.group_id is not None:
+            members.setdefault(candidate.group_id, []).append(node)
+    groups: list[tuple[int, ...]] = [()] * len(ordered)
+    for nodes in members.values():
+        for node in nodes:
+            groups[node] = tuple(nodes)
+    return tuple(groups)
+
+
+def _edges(
+    ordered: Sequence[Candidate],
+    groups: Sequence[tuple[int, ...]],
+    *,
+    number: Mapping[str, int],
+    placed: frozenset[str],
+) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
+    """Return per node the first dependency nobody offers (or ""), and its edges."""
+    missing = [""] * len(ordered)
+    edges: list[tuple[int, ...]] = list(groups)
+    for node, candidate in enumerate(ordered):
+        if not candidate.depends_on:
+            continue
+        wanted = candidate.depends_on
+        edges[node] = (*[number[key] for key in wanted if key in number], *groups[node])
+        lost = [key for key in wanted if key not in number and key not in placed]
+        missing[node] = lost[0] if lost else ""
+    return tuple(missing), tuple(edges)
+
+
+def _requirements(
+    ordered: Sequence[Candidate],
+    required: Sequence[str],
+    *,
+    groups: Sequence[tuple[int, ...]],
+) -> tuple[Requirement, ...]:
+    """Return the classes in force: naming a member of a group names the group."""
+    named = frozenset(required)
+    classes: list[Requirement] = [
+        "required"
+        if candidate.key in named and candidate.requirement != "mandatory"
+        else candidate.requirement
+        for candidate in ordered
+    ]
+    for node, group in enumerate(groups):
+        if group:
+            classes[node] = min(
+                [classes[other] for other in group], key=REQUIREMENTS.index
+            )
+    return tuple(classes)
+
+
+def _twins(identities: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
+    """Return the identities that more than one candidate has."""
+    by_identity: dict[str, list[int]] = {}
+    for node, identity in enumerate(identities):
+        by_identity.setdefault(identity, []).append(node)
+    return {name: tuple(nodes) for name, nodes in by_identity.items() if nodes[1:]}
+
+
+def _absent(
+    required: Sequence[str], number: Mapping[str, int], placed: frozenset[str]
+) -> tuple[str, ...]:
+    lost = {key: None for key in required if key not in number and key not in placed}
+    return tuple(sorted(lost))

@@ -1,0 +1,43 @@
+"""Optional content, each unit judged once, when its turn comes.
+
+Rules:
+- The ranking must not depend on what is in already; the best unit has the first turn.
+- A unit over its kind's share waits; when all had their turn, those who wait contend,
+  in the same order, for what is left.
+- So a unit whose dependencies came in before it pays only for itself.
+"""
+
+from deuz_compiler.records import reasons
+from deuz_compiler.selection.judge import Judge, Unit
+from deuz_compiler.selection.shares import Shares
+
+
+def play_turns(judge: Judge, shares: Shares) -> None:
+    """Give each unit of the judge's class its turn."""
+    waiting = []
+    for unit in sorted(judge.units(), key=judge.rank):
+        if not _may_enter(judge, unit):
+            continue
+        if shares.admits(unit.kind, unit.cost):
+            _admit(judge, unit, shares, reason=reasons.RANKED)
+        else:
+            judge.tally.note_shortage(shares.shortage(unit.kind, unit.cost))
+            waiting.append(unit)
+    for unit in waiting:
+        if _may_enter(judge, unit):
+            _admit(judge, unit, shares, reason=reasons.REALLOCATED)
+
+
+def _may_enter(judge: Judge, unit: Unit) -> bool:
+    """Judge a unit; drop it if there is an objection."""
+    if not judge.is_open(unit):
+        return False
+    objection = judge.objection(unit)
+    if objection is not None:
+        judge.drop(unit, objection)
+    return objection is None
+
+
+def _admit(judge: Judge, unit: Unit, shares: Shares, *, reason: str) -> None:
+    shares.spend(unit.kind, unit.cost)
+    judge.admit(unit, reason)

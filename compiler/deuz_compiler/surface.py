@@ -1,0 +1,173 @@
+"""The surface: what the model sees is the client's history plus our operations on it.
+
+Rules:
+- An operation is stored under the lineage of the last turn it touches, with exact bytes.
+- The same history always projects to the same surface.
+- Folded turns take their blocks and stubs with them; the longest known fold wins.
+- Every edit lies behind tools and leading system text; they are never touched.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import xxhash
+
+from deuz_compiler.placement.laws import (
+    TURN,
+    append_edit,
+    fold_edit,
+)
+from deuz_compiler.records.facts import PlacedRecord
+from deuz_compiler.wires.envelope import Edit, Envelope
+
+
+class Append(msgspec.Struct, frozen=True, tag="append"):
+    """A block behind the turn. `text` is the content of a JSON string, escaped."""
+
+    text: bytes
+    records: tuple[PlacedRecord, ...]
+    tokens: int
+    form: str = TURN
+
+
+class Fold(msgspec.Struct, frozen=True, tag="fold"):
+    """The last `turns` turns up to here replaced by a summary; `text` is escaped."""
+
+    turns: int
+    text: bytes
+    tokens: int
+    form: str = TURN
+
+    @property
+    def plain_text(self) -> str:
+        """The summary as a person would read it."""
+        return msgspec.json.decode(b'"' + self.text + b'"', type=str)
+
+
+class Prune(msgspec.Struct, frozen=True, tag="prune"):
+    """Parts of the turn replaced by stubs: pairs of part index and JSON text."""
+
+    stubs: tuple[tuple[int, bytes], ...]
+
+
+Operation = Append | Fold | Prune
+Operations = Mapping[int, Sequence[Operation]]
+PartSpan = Callable[[str, bytes, int], tuple[int, int]]
+
+
+class Element(msgspec.Struct, frozen=True, gc=False):
+    """One piece of the outgoing history: a turn, a block or a summary."""
+
+    digest: bytes
+    tokens: int
+    turn: int
+    is_ours: bool
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A block on the surface and the turn it stands behind."""
+
+    turn: int
+    append: Append
+
+
+class Surface(msgspec.Struct, frozen=True):
+    """A projected request: the edits and what the model will see of the history."""
+
+    edits: tuple[Edit, ...]
+    elements: tuple[Element, ...]
+    blocks: tuple[Block, ...]
+    folded: tuple[int, int] | None = None
+    fold: Fold | None = None
+
+    @property
+    def placed(self) -> tuple[PlacedRecord, ...]:
+        """The records that really are in the outgoing body."""
+        return tuple(r for block in self.blocks for r in block.append.records)
+
+
+def project(envelope: Envelope, operations: Operations, part_span: PartSpan) -> Surface:
+    """Apply the operations, keyed by turn index, to the client's history."""
+    fold_at, fold = _longest_fold(envelope, operations)
+    first = fold_at - fold.turns + 1 if fold else 0
+    edits: list[Edit] = []
+    elements: list[Element] = []
+    blocks: list[Block] = []
+    for index, turn in enumerate(envelope.turns):
+        if fold and first <= index <= fold_at:
+            if index == fold_at:
+                edits.append(
+                    fold_edit(envelope, first, fold_at, text=fold.text, form=fold.form)
+                )
+                elements.append(_ours(fold.text, fold.tokens, index))
+            continue
+        stubs = _stub_edits(envelope, index, operations.get(index, ()), part_span)
+        edits += stubs
+        elements.append(
+            _stubbed(envelope, index, stubs)
+            if stubs
+            else Element(turn.digest, turn.tokens, index, is_ours=False)
+        )
+        for operation in operations.get(index, ()):
+            if isinstance(operation, Append):
+                edits.append(_append(envelope, index, operation))
+                elements.append(_ours(operation.text, operation.tokens, index))
+                blocks.append(Block(index, operation))
+    folded = (first, fold_at) if fold else None
+    return Surface(tuple(edits), tuple(elements), tuple(blocks), folded, fold)
+
+
+def outbound_offset(edits: Sequence[Edit], offset: int) -> int:
+    """Return where a place of the client's body stands in the outgoing one.
+
+    Text added exactly at the place stands behind it.
+    """
+    moved = offset
+    for edit in edits:
+        if edit.end <= offset and edit.start < offset:
+            moved += len(edit.text) - (edit.end - edit.start)
+    return moved
+
+
+def _longest_fold(
+    envelope: Envelope, operations: Operations
+) -> tuple[int, Fold | None]:
+    for index in range(len(envelope.turns) - 1, -1, -1):
+        for operation in operations.get(index, ()):
+            if isinstance(operation, Fold) and operation.turns <= index + 1:
+                return index, operation
+    return -1, None
+
+
+def _append(envelope: Envelope, index: int, operation: Append) -> Edit:
+    return append_edit(envelope, index, text=operation.text, form=operation.form)
+
+
+def _ours(text: bytes, tokens: int, turn: int) -> Element:
+    return Element(xxhash.xxh3_128_digest(text), tokens, turn, is_ours=True)
+
+
+def _stub_edits(
+    envelope: Envelope,
+    index: int,
+    operations: Sequence[Operation],
+    part_span: PartSpan,
+) -> list[Edit]:
+    turn = envelope.turns[index]
+    raw = envelope.body[turn.start : turn.end]
+    edits = []
+    for operation in operations:
+        if isinstance(operation, Prune):
+            for part, text in operation.stubs:
+                start, end = part_span(envelope.wire, raw, part)
+                edits.append(Edit(turn.start + start, turn.start + end, text))
+    return edits
+
+
+def _stubbed(envelope: Envelope, index: int, stubs: Sequence[Edit]) -> Element:
+    turn = envelope.turns[index]
+    digest = xxhash.xxh3_128_digest(turn.digest + b"".join(e.text for e in stubs))
+    removed = sum(e.end - e.start - len(e.text) for e in stubs)
+    size = max(1, turn.end - turn.start)
+    tokens = turn.tokens - turn.tokens * min(removed, size) // size
+    return Element(digest, tokens, index, is_ours=True)

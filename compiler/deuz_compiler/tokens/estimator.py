@@ -1,0 +1,46 @@
+"""One way to count tokens, by name: the heuristic, or a real tokenizer in its place.
+
+Rules:
+- A tokenizer is plugged in with one line, for example
+  `tokenizer_estimator("o200k", tiktoken.get_encoding("o200k_base").encode_ordinary)`.
+- Counting can never fail a request: what a tokenizer refuses is estimated.
+"""
+
+from collections.abc import Callable, Sized
+
+import msgspec
+
+from deuz_compiler.tokens.estimate import estimate_bytes, estimate_text
+from deuz_compiler.tokens.media import split_media
+
+
+class Estimator(msgspec.Struct, frozen=True):
+    """How to count; `name` is what telemetry shows.
+
+    `count_text` takes plain text, `count_json` JSON text as it is on the wire.
+    """
+
+    name: str
+    count_text: Callable[[str], int]
+    count_json: Callable[[bytes], int]
+
+
+HEURISTIC = Estimator("heuristic", estimate_text, estimate_bytes)
+
+
+def tokenizer_estimator(name: str, encode: Callable[[str], Sized]) -> Estimator:
+    """Return an estimator that counts what `encode` makes of a text."""
+
+    def count_text(text: str) -> int:
+        try:
+            return len(encode(text))
+        # What tokenizers raise for reserved marker strings, odd characters or bytes
+        # that their vocabulary lacks.
+        except (ValueError, LookupError, TypeError, RuntimeError):
+            return estimate_text(text)
+
+    def count_json(raw: bytes) -> int:
+        plain, media_tokens = split_media(raw)
+        return media_tokens + count_text(plain.decode("utf-8", "replace"))
+
+    return Estimator(name, count_text, count_json)

@@ -1,0 +1,75 @@
+"""The Anthropic Messages request: its parts and where text may be added.
+
+Rules:
+- Rendered order is tools, system, messages, whatever the order in the body.
+- Neighbouring user messages are legal and are rendered as one turn.
+- A message with a tool result is the continuation of a tool exchange, even if it also
+  holds text: nothing fresh was asked.
+"""
+
+import msgspec
+
+from deuz_compiler.tokens.estimate import estimate_bytes
+from deuz_compiler.wires.lifting import Message, Peek, Rules
+
+# Pictures of unknown size: 1568 px on the long side is what the provider scales to.
+IMAGE_TOKENS = 1600
+
+
+class _Block(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    source: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Kind(msgspec.Struct):
+    type: str = ""
+
+
+_kinds = msgspec.json.Decoder(list[_Kind])
+_blocks = msgspec.json.Decoder(list[msgspec.Raw])
+_block = msgspec.json.Decoder(_Block)
+_BLANK = frozenset({b'""', b""})
+_FRESH = frozenset({"text", "image", "document"})
+_RESULTS = frozenset({"tool_result"})
+
+
+def _peek(message: Message, content: bytes) -> Peek:
+    if content.startswith(b'"'):
+        is_fresh = message.role == "user" and content not in _BLANK
+        return Peek(message.role, is_fresh, opens_calls=False)
+    kinds = [block.type for block in _kinds.decode(content)]
+    opens_calls = message.role == "assistant" and "tool_use" in kinds
+    is_fresh = (
+        message.role == "user"
+        and not any(kind in _RESULTS for kind in kinds)
+        and any(kind in _FRESH for kind in kinds)
+    )
+    return Peek(message.role, is_fresh, opens_calls)
+
+
+def _media_tokens(content: bytes) -> int:
+    """Price content with embedded media: pictures by kind, the rest by length."""
+    if not content.startswith(b"["):
+        return estimate_bytes(content)
+    total = 0
+    for piece in _blocks.decode(content):
+        block = bytes(piece)
+        is_picture = b"base64" in block and _block.decode(block).type == "image"
+        total += IMAGE_TOKENS if is_picture else estimate_bytes(block)
+    return total
+
+
+RULES = Rules(
+    wire="anthropic",
+    history="messages",
+    system="system",
+    params=frozenset(
+        {"tool_choice", "thinking", "output_config", "speed", "context_management"}
+    ),
+    output_limits=("max_tokens",),
+    peek=_peek,
+    media_tokens=_media_tokens,
+    needs_output_limit=True,
+)
+

@@ -1,0 +1,319 @@
+"""Watch an answer's bytes go by and tell at the end what they said.
+
+Rules:
+- A meter never raises, never asks for a byte more and holds a bounded number of bytes.
+- What it cannot read it counts in `ReplyFacts.faults` and goes on.
+- What the bytes mean is the wire's: a `WireReplies` of three functions over `Notes`.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from deuz_compiler.wires.sse import (
+    BYTE_ORDER_MARK,
+    EventCutter,
+    ServerEvent,
+    read_event,
+)
+from deuz_compiler.wires.usage import Usage, merge_counts, read_usage
+
+MAX_BODY_BYTES = 8 * 1024 * 1024
+"""A longer buffered answer is forwarded like any other, but not read."""
+
+MAX_TEXT_CHARS = 1024 * 1024
+"""Far more than a summary may have; the rest of the text is not kept."""
+
+UNREADABLE = (ValueError, RecursionError)
+"""What decoding raises: msgspec's errors are ValueErrors, deep nesting is not."""
+
+EMPTY_VALUES = (b"", b"null", b'""', b"[]", b"{}")
+"""Raw JSON values that carry nothing; the first stands for an absent member."""
+
+
+class ReplyFacts(msgspec.Struct, frozen=True):
+    """What is known of one answer.
+
+    `is_complete` says that the final event, or a whole body, was seen. `error_body` is
+    the event or body in which an answer with a good status told of an error. `text` and
+    `had_tool_call` are known only to a meter that keeps the text. `faults` counts
+    events and bodies that could not be read, too long ones included.
+    """
+
+    usage: Usage | None = None
+    finish_reason: str | None = None
+    response_id: str | None = None
+    model: str | None = None
+    has_content: bool = False
+    is_complete: bool = False
+    error_body: bytes | None = None
+    text: str | None = None
+    had_tool_call: bool = False
+    faults: int = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the model was done, even where the end marker never came."""
+        return self.is_complete or self.finish_reason is not None
+
+
+class ReplyMeter(Protocol):
+    """Takes decoded chunks of one answer and tells what the answer turned to."""
+
+    @property
+    def decisive(self) -> str | None:
+        """`content`, `error` or `end`; None while it may still become an error.
+
+        It stays None behind pings, comments, the opening event and deltas that have a
+        role only.
+        """
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes, already decompressed, in pieces of any size."""
+
+    def close(self) -> ReplyFacts:
+        """Return the facts; nothing is fed afterwards."""
+
+
+class Notes:
+    """What a wire's reader has found so far; owned by one meter."""
+
+    __slots__ = (
+        "_text",
+        "_text_chars",
+        "counts",
+        "decisive",
+        "error_body",
+        "faults",
+        "finish_reason",
+        "had_tool_call",
+        "has_content",
+        "is_complete",
+        "keeps_text",
+        "model",
+        "response_id",
+    )
+
+    def __init__(self, *, keeps_text: bool) -> None:
+        self.keeps_text = keeps_text
+        self.decisive: str | None = None
+        self.counts: dict[str, object] = {}
+        self.finish_reason: str | None = None
+        self.response_id: str | None = None
+        self.model: str | None = None
+        self.has_content = False
+        self.had_tool_call = False
+        self.is_complete = False
+        self.error_body: bytes | None = None
+        self.faults = 0
+        self._text: list[str] = []
+        self._text_chars = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether more content would tell nothing new."""
+        return self.has_content and not self.keeps_text
+
+    def add_identity(self, response_id: object, model: object) -> None:
+        """Keep the first id and model that are not empty."""
+        if self.response_id is None and isinstance(response_id, str) and response_id:
+            self.response_id = response_id
+        if self.model is None and isinstance(model, str) and model:
+            self.model = model
+
+    def add_usage(self, report: object) -> None:
+        """Lay a newer usage report over what is known."""
+        if report is not None:
+            self.counts = merge_counts(self.counts, report)
+
+    def add_content(self) -> None:
+        """The model has begun to answer."""
+        self.has_content = True
+        self.decisive = self.decisive or "content"
+
+    def add_text(self, text: msgspec.Raw) -> None:
+        """Keep a raw JSON string of the answer's text, if the text is wanted."""
+        if not self.keeps_text or self._text_chars >= MAX_TEXT_CHARS:
+            return
+        decoded = msgspec.json.decode(text)
+        if isinstance(decoded, str):
+            self._text.append(decoded)
+            self._text_chars += len(decoded)
+
+    def add_finish(self, reason: object) -> None:
+        """Keep the newest finish reason; an empty one is none."""
+        if isinstance(reason, str) and reason:
+            self.finish_reason = reason
+            self.decisive = self.decisive or "end"
+
+    def add_error(self, body: bytes) -> None:
+        """Keep the first error."""
+        self.is_complete = True
+        self.decisive = self.decisive or "error"
+        if self.error_body is None:
+            self.error_body = bytes(body)
+
+    def add_end(self) -> None:
+        """The final event, or a whole body, was read."""
+        self.is_complete = True
+        self.decisive = self.decisive or "end"
+
+    def facts(self) -> ReplyFacts:
+        """Return what is known now."""
+        return ReplyFacts(
+            usage=read_usage(self.counts),
+            finish_reason=self.finish_reason,
+            response_id=self.response_id,
+            model=self.model,
+            has_content=self.has_content,
+            is_complete=self.is_complete,
+            error_body=self.error_body,
+            text="".join(self._text)[:MAX_TEXT_CHARS] if self.keeps_text else None,
+            had_tool_call=self.had_tool_call,
+            faults=self.faults,
+        )
+
+
+class WireReplies(msgspec.Struct, frozen=True):
+    """What one wire's answers mean, and how an error of ours looks on it.
+
+    `is_plain` tells, without decoding, that whole events hold nothing but content.
+    `read_event` and `read_body` write into the notes and may raise `UNREADABLE`.
+    `error_body` and `error_event` take our code and a message.
+    """
+
+    is_plain: Callable[[bytes], bool]
+    read_event: Callable[[Notes, ServerEvent], None]
+    read_body: Callable[[Notes, bytes], None]
+    error_body: Callable[[str, str], bytes]
+    error_event: Callable[[str, str], bytes]
+
+
+class StreamMeter:
+    """Meters a stream of server-sent events."""
+
+    __slots__ = ("_cutter", "_has_events", "_notes", "_wire")
+
+    def __init__(self, wire: WireReplies, *, keeps_text: bool) -> None:
+        self._wire = wire
+        self._notes = Notes(keeps_text=keeps_text)
+        self._cutter = EventCutter()
+        self._has_events = False
+
+    @property
+    def decisive(self) -> str | None:
+        """`content`, `error` or `end`; None before the first such event."""
+        return self._notes.decisive
+
+    def feed(self, chunk: bytes) -> None:
+        """Read the events this chunk completes."""
+        # Most chunks are whole events of content behind the first one: they cost a few
+        # searches for bytes, and are not cut or decoded.
+        if (
+            self._notes.is_settled
+            and self._cutter.is_idle
+            and chunk.endswith(b"\n\n")
+            and self._wire.is_plain(chunk)
+        ):
+            return
+        for block in self._cutter.feed(chunk):
+            self._read(block)
+
+    def close(self) -> ReplyFacts:
+        """Read what is left and return the facts."""
+        for block in self._cutter.close():
+            if self._has_events or block[:1] not in b"{[":
+                self._read(block)
+            else:
+                # Some servers label a plain JSON error as an event stream.
+                _read_body(self._wire, self._notes, block)
+        self._notes.faults += self._cutter.skipped_events
+        self._cutter.skipped_events = 0
+        return self._notes.facts()
+
+    def _read(self, block: bytes) -> None:
+        event = read_event(block)
+        if event is None:
+            return
+        self._has_events = True
+        try:
+            self._wire.read_event(self._notes, event)
+        except UNREADABLE:
+            self._notes.faults += 1
+
+
+class BodyMeter:
+    """Meters an answer in one JSON body; all is known at the end, `decisive` too."""
+
+    __slots__ = ("_held_bytes", "_notes", "_pieces", "_wire")
+
+    def __init__(self, wire: WireReplies, *, keeps_text: bool) -> None:
+        self._wire = wire
+        self._notes = Notes(keeps_text=keeps_text)
+        self._pieces: list[bytes] = []
+        self._held_bytes = 0
+
+    @property
+    def decisive(self) -> str | None:
+        """`content`, `error` or `end`; None until the meter was closed."""
+        return self._notes.decisive
+
+    def feed(self, chunk: bytes) -> None:
+        """Hold the chunk, or let go of all once the body is over the bound."""
+        self._held_bytes += len(chunk)
+        if self._held_bytes <= MAX_BODY_BYTES:
+            self._pieces.append(chunk)
+        else:
+            self._pieces.clear()
+
+    def close(self) -> ReplyFacts:
+        """Read the body and return the facts."""
+        body = b"".join(self._pieces).removeprefix(BYTE_ORDER_MARK)
+        self._pieces.clear()
+        if self._held_bytes > MAX_BODY_BYTES:
+            self._notes.faults += 1
+        elif body.lstrip().startswith((b"data:", b"event:", b":")):
+            # Some gateways answer with events under a JSON label.
+            return self._close_as_stream(body)
+        elif body:
+            _read_body(self._wire, self._notes, body)
+        self._held_bytes = 0
+        return self._notes.facts()
+
+    def _close_as_stream(self, body: bytes) -> ReplyFacts:
+        stream = StreamMeter(self._wire, keeps_text=self._notes.keeps_text)
+        stream.feed(body)
+        facts = stream.close()
+        self._notes.decisive = stream.decisive
+        return facts
+
+
+class SilentMeter:
+    """Observes nothing: the meter of an unknown wire."""
+
+    __slots__ = ()
+
+    @property
+    def decisive(self) -> str | None:
+        """Unknown bytes are content: nothing may be held back for them."""
+        return "content"
+
+    def feed(self, chunk: bytes) -> None:
+        """Let the chunk go."""
+
+    def close(self) -> ReplyFacts:
+        """Return that nothing is known."""
+        return ReplyFacts()
+
+
+def is_filled(value: msgspec.Raw) -> bool:
+    """Whether a raw JSON member is there and carries something."""
+    return bytes(value) not in EMPTY_VALUES
+
+
+def _read_body(wire: WireReplies, notes: Notes, body: bytes) -> None:
+    try:
+        wire.read_body(notes, body)
+    except UNREADABLE:
+        notes.faults += 1

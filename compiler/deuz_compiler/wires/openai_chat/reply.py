@@ -1,0 +1,162 @@
+"""What an answer of the OpenAI chat completions API says, streamed or whole.
+
+Rules:
+- Many servers speak this wire. Usage may stand beside the choices, in the first choice
+  (Kimi), in `x_groq` or only in llama.cpp's `timings`; null and absent are the same.
+- A first delta with a role and an empty text decides nothing: an error may follow.
+- Errors come as an `error` member, an object or a string, or flat as `object: error`.
+"""
+
+import msgspec
+
+from deuz_compiler.wires.metering import Notes, WireReplies, is_filled
+from deuz_compiler.wires.sse import ServerEvent
+
+
+class _Delta(msgspec.Struct):
+    content: msgspec.Raw = msgspec.Raw()
+    reasoning_content: msgspec.Raw = msgspec.Raw()
+    reasoning: msgspec.Raw = msgspec.Raw()
+    tool_calls: msgspec.Raw = msgspec.Raw()
+    function_call: msgspec.Raw = msgspec.Raw()
+    refusal: msgspec.Raw = msgspec.Raw()
+    audio: msgspec.Raw = msgspec.Raw()
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    text: msgspec.Raw = msgspec.Raw()
+    finish_reason: object = None
+    usage: object = None
+
+
+class _Groq(msgspec.Struct):
+    usage: object = None
+
+
+class _Completion(msgspec.Struct):
+    id: object = None
+    kind: str = msgspec.field(default="", name="object")
+    model: msgspec.Raw = msgspec.Raw()
+    choices: list[_Choice] | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+    timings: msgspec.Raw = msgspec.Raw()
+    x_groq: _Groq | None = None
+    error: msgspec.Raw = msgspec.Raw()
+    message: msgspec.Raw = msgspec.Raw()
+    detail: msgspec.Raw = msgspec.Raw()
+
+
+_COMPLETION = msgspec.json.Decoder(_Completion)
+
+_DONE = b"[DONE]"
+
+
+def error_body(code: str, message: str) -> bytes:
+    """Return an error of ours in the provider's shape."""
+    return msgspec.json.encode({"error": _error(code, message)})
+
+
+def error_event(code: str, message: str) -> bytes:
+    """Return an error of ours as an event of the provider's stream."""
+    return b"data: " + error_body(code, message) + b"\n\n"
+
+
+def _error(code: str, message: str) -> dict[str, str | None]:
+    return {"message": message, "type": "sidecar_error", "param": None, "code": code}
+
+
+def _is_plain(chunk: bytes) -> bool:
+    return (
+        b'"error"' not in chunk
+        and _DONE not in chunk
+        and b'"timings"' not in chunk
+        and _is_always_null(chunk, b'"finish_reason"')
+        and _is_always_null(chunk, b'"usage"')
+    )
+
+
+def _is_always_null(chunk: bytes, name: bytes) -> bool:
+    """Whether the member is null wherever it occurs: one chunk may hold many events."""
+    occurrences = chunk.count(name)
+    if not occurrences:
+        return True
+    nulls = chunk.count(name + b":null") + chunk.count(name + b": null")
+    return occurrences == nulls
+
+
+def _read_event(notes: Notes, event: ServerEvent) -> None:
+    if event.data.strip() == _DONE:
+        notes.add_end()
+        return
+    found = _COMPLETION.decode(event.data)
+    if is_filled(found.error) or found.kind == "error" or event.name == b"error":
+        notes.add_error(event.data)
+        return
+    _read_completion(notes, found)
+
+
+def _read_body(notes: Notes, body: bytes) -> None:
+    found = _COMPLETION.decode(body)
+    if _is_error(found):
+        notes.add_error(body)
+        return
+    _read_completion(notes, found)
+    notes.add_end()
+
+
+def _is_error(found: _Completion) -> bool:
+    if is_filled(found.error) or found.kind == "error":
+        return True
+    has_reason = is_filled(found.message) or is_filled(found.detail)
+    return found.choices is None and has_reason
+
+
+def _read_completion(notes: Notes, found: _Completion) -> None:
+    if notes.response_id is None or notes.model is None:
+        notes.add_identity(found.id, _decoded(found.model))
+    if is_filled(found.timings):
+        notes.add_usage({"timings": _decoded(found.timings)})
+    for choice in found.choices or ():
+        _read_choice(notes, choice)
+    if found.x_groq is not None:
+        notes.add_usage(found.x_groq.usage)
+    if is_filled(found.usage):
+        notes.add_usage(_decoded(found.usage))
+
+
+def _decoded(value: msgspec.Raw) -> object:
+    return msgspec.json.decode(value) if is_filled(value) else None
+
+
+def _read_choice(notes: Notes, choice: _Choice) -> None:
+    delta = choice.delta or choice.message
+    if delta is not None:
+        _read_delta(notes, delta)
+    if is_filled(choice.text):
+        notes.add_content()
+        notes.add_text(choice.text)
+    notes.add_usage(choice.usage)
+    notes.add_finish(choice.finish_reason)
+
+
+def _read_delta(notes: Notes, delta: _Delta) -> None:
+    if is_filled(delta.tool_calls) or is_filled(delta.function_call):
+        notes.had_tool_call = True
+        notes.add_content()
+    if is_filled(delta.content):
+        notes.add_content()
+        notes.add_text(delta.content)
+    thought = (delta.reasoning_content, delta.reasoning, delta.refusal, delta.audio)
+    if any(map(is_filled, thought)):
+        notes.add_content()
+
+
+REPLIES = WireReplies(
+    is_plain=_is_plain,
+    read_event=_read_event,
+    read_body=_read_body,
+    error_body=error_body,
+    error_event=error_event,
+)

@@ -1,0 +1,105 @@
+"""The parts of one turn, told alike for every wire, with the places a stub would take.
+
+Rules:
+- `start` and `end` are the bytes that a stub replaces: of a tool result only its
+  content, of reasoning the text and one comma: what is left is valid JSON.
+- Reasoning that is all a turn says has an empty place: the turn would become invalid.
+- A part's index depends on the turn's content alone, so that it can be stored.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from deuz_compiler.errors import NotLifted
+from deuz_compiler.wires.own import is_own_text, without_own_blocks
+
+TEXT, IMAGE, DOCUMENT = "text", "image", "document"
+TOOL_CALL, TOOL_RESULT = "tool_call", "tool_result"
+REASONING, OTHER = "reasoning", "other"
+
+Place = tuple[int, int]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One part of a turn.
+
+    `text` is decoded: of a call its arguments as JSON, "" where there is no text.
+    `name` is the tool's, of an `other` part what the wire calls it.
+    """
+
+    kind: str
+    start: int
+    end: int
+    text: str = ""
+    call_id: str = ""
+    name: str = ""
+
+
+ReadParts = Callable[[bytes], tuple[Part, ...]]
+
+
+def place_of(parts: Sequence[Part], index: int) -> Place:
+    """Return the place of the part.
+
+    Raises:
+        NotLifted: the turn has no such part.
+    """
+    if index >= len(parts):
+        raise NotLifted("unknown_shape")
+    return parts[index].start, parts[index].end
+
+
+def stub_result(raw: bytes, part: Part, stub_text: str) -> bytes:
+    """Return the turn with the result's content replaced, and nothing else."""
+    return raw[: part.start] + msgspec.json.encode(stub_text) + raw[part.end :]
+
+
+def cut_places(places: Sequence[Place], is_cut: Sequence[bool]) -> tuple[Place, ...]:
+    """Return what to cut so that these elements and one comma each are gone.
+
+    The places never overlap. Where all would go, nothing can: they are empty.
+    """
+    if all(is_cut):
+        return tuple((start, start) for start, _ in places)
+    last_kept = max(index for index, cut in enumerate(is_cut) if not cut)
+    # Before something kept an element takes the comma behind it, else the one before.
+    return tuple(
+        (start, places[index + 1][0])
+        if index < last_kept
+        else (places[index - 1][1] if index > last_kept else start, end)
+        for index, (start, end) in enumerate(places)
+    )
+
+
+def transcribe(role: str, parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return the turn for a summariser to read: one entry for each part that says some.
+
+    What the sidecar added is left out: it is not part of what was said.
+    """
+    lines = (_line(role, part) for part in parts)
+    return tuple(line for line in lines if line)
+
+
+def words_of(parts: Sequence[Part]) -> str:
+    """Return the turn's own text without what the sidecar wrote into it."""
+    texts = [without_own_blocks(p.text) for p in parts if _is_said(p)]
+    return "\n".join(text for text in texts if text.strip())
+
+
+def _is_said(part: Part) -> bool:
+    return part.kind == TEXT and not is_own_text(part.text)
+
+
+def _line(role: str, part: Part) -> str:
+    speaker = "TOOL" if part.kind == TOOL_RESULT else role.upper()
+    if part.kind == TEXT:
+        said = words_of((part,))
+        return f"{speaker}: {said}" if said else ""
+    if part.kind == TOOL_CALL:
+        return f"{speaker}: [call {part.name}({part.text})]"
+    if part.kind == TOOL_RESULT:
+        return f"{speaker}: [result: {part.text}]"
+    if part.kind == REASONING:
+        return f"{speaker}: [thinking: {part.text}]" if part.text else ""
+    return f"{speaker}: [{part.name if part.kind == OTHER else part.kind}]"

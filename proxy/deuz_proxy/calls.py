@@ -1,0 +1,189 @@
+"""The values that walk the line, from the socket to the last byte.
+
+Rules:
+- Header lines are pairs of bytes in the order received; nothing is folded or decoded.
+- A value is made once and never changed; what a stage learns is a new value.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from deuz_compiler import (
+    Baseline,
+    Candidate,
+    Envelope,
+    Operation,
+    OverflowSignal,
+    Prefix,
+    ReplyMeter,
+    SegmentShare,
+    Surface,
+    Verdict,
+)
+from deuz_proxy.config.routing import Target
+from deuz_proxy.observe.events import Compaction, Compile, Trace, UpstreamCall
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+def header(headers: Headers, name: bytes) -> bytes | None:
+    """Return the first value of a header, by its lower-case name, or None."""
+    return next((value for key, value in headers if key.lower() == name), None)
+
+
+class Incoming(Protocol):
+    """A request whose head has arrived; its body is read once, or streamed."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def headers(self) -> Headers: ...
+    @property
+    def has_body(self) -> bool: ...
+    async def read_body(self, *, limit_bytes: int) -> bytes: ...
+    def stream_body(self) -> AsyncIterator[bytes]: ...
+
+
+class Reply(Protocol):
+    """An upstream's answer whose head has arrived; chunks come as they arrive."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def headers(self) -> Headers: ...
+    def chunks(self) -> AsyncIterator[bytes]: ...
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks, as far as state is concerned: never a credential itself."""
+
+    root: bytes
+    seed: int
+    scope: str
+    is_known: bool
+    session: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An admitted request. `body` is None when it is streamed through.
+
+    Without an envelope, `passthrough` says why the body is not touched.
+    """
+
+    id: str
+    incoming: Incoming
+    target: Target
+    identity: Identity
+    body: bytes | None
+    headers: Headers
+    at: float
+    trace: Trace | None = None
+    passthrough: str | None = None
+    envelope: Envelope | None = None
+    chain: tuple[bytes, ...] = ()
+    is_probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What the tracker knows of the request's conversation before it is sent."""
+
+    conversation: str
+    baselines: tuple[Baseline, ...] = ()
+    is_side_call: bool = False
+    is_fork: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAnswer:
+    """How one source answered within the deadline."""
+
+    source: str
+    kind: str
+    status: str
+    duration_seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Candidates of all sources for one refresh."""
+
+    refresh_reason: str
+    candidates: tuple[Candidate, ...]
+    answers: tuple[SourceAnswer, ...]
+    query_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the conversation already holds, by turn, and what the sources offered now.
+
+    `place` is the turn behind which what was gathered may stand.
+    """
+
+    operations: Mapping[int, tuple[Operation, ...]] = field(default_factory=dict)
+    gathered: Gathered | None = None
+    place: int | None = None
+    is_ledger_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The request as it will be sent. `pending` is committed once it is accepted.
+
+    `operations` are all that were applied, `own_cause` names a deliberate change of
+    ours to what was sent before.
+    """
+
+    body: bytes | None
+    surface: Surface | None = None
+    inbound: Prefix | None = None
+    outbound: Prefix | None = None
+    sighting: Sighting | None = None
+    verdict: Verdict | None = None
+    shares: tuple[SegmentShare, ...] = ()
+    operations: Mapping[int, tuple[Operation, ...]] = field(default_factory=dict)
+    pending: Mapping[int, tuple[Operation, ...]] = field(default_factory=dict)
+    compile: Compile | None = None
+    compactions: tuple[Compaction, ...] = ()
+    own_cause: str | None = None
+    passthrough: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An answer whose head is here and, if it was held, its first chunks too.
+
+    `rest` yields what has not been read yet. `overflow` is known before the client has
+    seen a byte.
+    """
+
+    reply: Reply
+    held: tuple[bytes, ...]
+    rest: AsyncIterator[bytes]
+    meter: ReplyMeter
+    decode: Callable[[bytes], bytes]
+    is_accepted: bool
+    call: UpstreamCall
+    overflow: OverflowSignal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What was relayed: sizes, times and how it ended."""
+
+    outcome: str
+    status: int
+    response_bytes: int
+    first_byte_seconds: float | None
+    error: str | None = None
+    error_body: bytes = b""

@@ -1,0 +1,170 @@
+"""What may be added to a request: budget, refresh, and the sources it comes from.
+
+Rules:
+- `kind` picks the budget share; `type` picks the adapter.
+- A share is exact (`Decimal`); `Ratio.as_integer_ratio()` gives whole numbers.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from deuz_proxy.config.values import LastingText, Name, Ratio, Tokens
+
+Kind = Literal["memory", "rag", "transcript", "skills"]
+
+# Kept as text too: an early mention of a type that comes later deserves its own words.
+PLANNED_SOURCE_TYPES = ("store", "http", "mcp", "transcript", "skills")
+
+
+class Section(BaseModel):
+    """A part of the config: unknown keys are mistakes, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+def _default_shares() -> Mapping[Kind, Ratio]:
+    return {
+        "memory": Decimal("0.4"),
+        "rag": Decimal("0.4"),
+        "transcript": Decimal("0.1"),
+        "skills": Decimal("0.1"),
+    }
+
+
+class Budget(Section):
+    """How much may be added: min(ratio x free input, max_tokens), split by kind."""
+
+    ratio: Ratio = Field(
+        default=Decimal("0.25"),
+        description="Share of the free input room that added context may take.",
+    )
+    max_tokens: Tokens = Field(
+        default=8192, description="Ceiling of added context per request, in tokens."
+    )
+    working_memory_tokens: Tokens = Field(
+        default=1024,
+        description="Part of the budget kept for working memory, where it is on.",
+    )
+    shares: Mapping[Kind, Ratio] = Field(
+        default_factory=_default_shares,
+        description="Share of the budget per kind; what a kind leaves goes to others.",
+    )
+
+
+class Refresh(Section):
+    """When sources are asked again, and how long they may take."""
+
+    min_steps: int = Field(
+        default=1, ge=1, le=1000, description="Requests between two refreshes."
+    )
+    max_passes: int = Field(
+        default=8, ge=1, le=1000, description="Refreshes of one conversation at most."
+    )
+    candidates_per_source: int = Field(
+        default=20, ge=1, le=1000, description="Candidates a source may offer at once."
+    )
+    deadline_ms: int = Field(
+        default=300,
+        ge=1,
+        le=30_000,
+        description="Time for all sources together, in milliseconds.",
+    )
+
+
+def _id_from_kind(validated: dict[str, Any]) -> str:
+    return str(validated["kind"])
+
+
+class StaticRecord(Section):
+    """One record that stands in the config itself."""
+
+    id: Name = Field(description="Name of the record within its source.")
+    text: LastingText = Field(description="The text, fixed: no time, no chance.")
+    mandatory: bool = Field(
+        default=False, description="Placed always and in full, or context is refused."
+    )
+    priority: int = Field(
+        default=0, ge=-1000, le=1000, description="Higher goes first."
+    )
+    score: Ratio = Field(
+        default=Decimal(1), description="Relevance the record claims, 0 to 1."
+    )
+    revision: str = Field(
+        default="",
+        max_length=128,
+        description="Version of the record; without it, told from the text.",
+    )
+    origin: str = Field(
+        default="", max_length=256, description="Where the text comes from, for labels."
+    )
+    source_kinds: tuple[Name, ...] = Field(
+        default=(), max_length=16, description="What the text was made from."
+    )
+
+
+class StaticSource(Section):
+    """Records written into the config."""
+
+    type: Literal["static"] = Field(description="`static`.")
+    kind: Kind = Field(default="memory", description="Which budget share it draws on.")
+    id: Name = Field(
+        default_factory=_id_from_kind, description="Name of the source; default: kind."
+    )
+    required: bool = Field(
+        default=False, description="Whether context is refused when the source fails."
+    )
+    records: tuple[StaticRecord, ...] = Field(
+        max_length=2048, description="The records."
+    )
+
+
+class FilesSource(Section):
+    """A folder of Markdown, text or code, searched with BM25."""
+
+    type: Literal["files"] = Field(description="`files`.")
+    kind: Kind = Field(default="rag", description="Which budget share it draws on.")
+    id: Name = Field(
+        default_factory=_id_from_kind, description="Name of the source; default: kind."
+    )
+    required: bool = Field(
+        default=False, description="Whether context is refused when the source fails."
+    )
+    path: Path = Field(
+        description="The folder; a relative one starts at the config file's folder."
+    )
+    index: Path | None = Field(
+        default=None,
+        description="File that keeps the index between starts; default: in memory.",
+    )
+    min_score: Ratio = Field(
+        # Below, hits share little more than "where is my" with the question.
+        default=Decimal("0.1"),
+        description="Hits below this score, 0 to 1, are not offered.",
+    )
+
+    @field_validator("path", "index")
+    @classmethod
+    def _resolve(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        folder = (info.context or {}).get("folder", Path())
+        return None if path is None else Path(folder, path.expanduser())
+
+
+SourceConfig = Annotated[StaticSource | FilesSource, Field(discriminator="type")]
+
+
+class Context(Section):
+    """What is added to requests of routes in mode `compile`."""
+
+    budget: Budget = Field(default=Budget(), description="How much may be added.")
+    refresh: Refresh = Field(default=Refresh(), description="When sources are asked.")
+    holdout: Ratio = Field(
+        default=Decimal(0),
+        description="Share of conversations measured but left alone, 0 to 1.",
+    )
+    sources: tuple[SourceConfig, ...] = Field(
+        default=(), max_length=128, description="Where candidates come from."
+    )

@@ -1,0 +1,157 @@
+"""Where a request goes and what may be done to it: told from its head alone.
+
+Rules:
+- `/@NAME/rest` names its upstream; the rest is kept byte for byte, query included.
+- A rule's path is compared with the path below the upstream, after any `/@NAME`.
+- The first rule that fits wins; without one, the built-in paths say where it goes and
+  the request is only observed.
+- A credential must not reach a foreign provider: a path that two of them serve goes by
+  the header that only one of them demands.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from deuz_proxy.config.model import Config, Mode, OnError, Route, UpstreamWire
+from deuz_proxy.errors import UnknownUpstream
+
+Api = Literal["anthropic", "openai_chat", "openai_responses", ""]
+Family = Literal["anthropic", "openai", "gemini", "ollama", "none"]
+Headers = Sequence[tuple[bytes, bytes]]
+
+# What is not here goes to nobody without a rule. The first that fits wins.
+_BUILT_IN_PATHS: tuple[tuple[str, str], ...] = (
+    ("/v1/messages", "anthropic"),
+    ("/v1", "openai"),
+    ("/v1beta", "gemini"),
+    ("/v1alpha", "gemini"),
+    # The whole of /api: a client of Ollama asks for tags before it chats.
+    ("/api", "ollama"),
+)
+# Both serve /v1/models, /v1/files and more; this one demands its version each time.
+_ANTHROPIC_HEADER = b"anthropic-version"
+# Where a body is understood. Exact, whatever stands before: gateways add prefixes, and
+# /v1/messages/count_tokens or /v1/responses/ID/cancel are other calls.
+_APIS: tuple[tuple[str, Api], ...] = (
+    ("/v1/messages", "anthropic"),
+    ("/chat/completions", "openai_chat"),
+    ("/responses", "openai_responses"),
+)
+_FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = (
+    (re.compile(r".*/v1/messages(?:/.*)?"), "anthropic"),
+    (re.compile(r".*/chat/completions|.*/responses(?:/.*)?"), "openai"),
+    (re.compile(r"/v1(?:beta|alpha)(?:/.*)?"), "gemini"),
+    (re.compile(r"/api(?:/.*)?"), "ollama"),
+    (re.compile(r"/v1(?:/.*)?"), "openai"),
+)
+_MODES: tuple[Mode, ...] = get_args(Mode)
+# What a client may ask for; whatever else it writes changes nothing.
+_ASKED_MODES: Mapping[bytes, Mode] = {b"off": "off", b"observe": "observe"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes, and what may be done to it there.
+
+    `path` is the raw path below the upstream's `url`, query included. `api` names the
+    shape of the body, empty where it is not understood; `family` is the provider's.
+    """
+
+    upstream: str
+    url: str
+    path: str
+    api: Api
+    family: Family
+    placement: Literal["turn", "part"]
+    route: str
+    mode: Mode
+    on_error: OnError
+
+    @property
+    def is_closed_on_error(self) -> bool:
+        """Whether a fault of ours refuses the request."""
+        return self.on_error == "closed"
+
+
+def resolve_target(config: Config, target: str, headers: Headers = ()) -> Target:
+    """Return where the raw request target (path and query) leads.
+
+    Raises:
+        UnknownUpstream: nothing is configured for it.
+    """
+    named, whole = _named(target)
+    if named is not None and named not in config.upstreams:
+        raise UnknownUpstream(upstream=named[:64])
+    path = whole.partition("?")[0]
+    route = next((each for each in config.routes if _fits(each, named, path)), None)
+    upstream = (route.upstream if route else None) or named or _by_path(path, headers)
+    if upstream is None:
+        raise UnknownUpstream(upstream="(none for this path)")
+    return _target(config, upstream, whole, route)
+
+
+def lowered(target: Target, asked: bytes | None) -> Target:
+    """Return the target in the mode a client asks for, where that is the lower one."""
+    mode = _ASKED_MODES.get((asked or b"").strip().lower())
+    if mode is None or _MODES.index(mode) >= _MODES.index(target.mode):
+        return target
+    return replace(target, mode=mode)
+
+
+def route_labels(config: Config) -> tuple[str, ...]:
+    """Return every value that `Target.route` may take, in a fixed order."""
+    labels = [route.label for route in config.routes]
+    return tuple(dict.fromkeys((*labels, *config.upstreams)))
+
+
+def _named(target: str) -> tuple[str | None, str]:
+    if not target.startswith("/@"):
+        return None, target
+    end = next((at for at, c in enumerate(target) if at and c in "/?"), len(target))
+    return target[2:end], target[end:]
+
+
+def _fits(route: Route, named: str | None, path: str) -> bool:
+    if named is not None and route.upstream not in (None, named):
+        return False
+    if route.path.endswith("*"):
+        return path.startswith(route.path[:-1])
+    return path == route.path
+
+
+def _by_path(path: str, headers: Headers) -> str | None:
+    for prefix, upstream in _BUILT_IN_PATHS:
+        if path == prefix or path.startswith(f"{prefix}/"):
+            is_shared = upstream == "openai" and any(
+                name.lower() == _ANTHROPIC_HEADER for name, _ in headers
+            )
+            return "anthropic" if is_shared else upstream
+    return None
+
+
+def _target(config: Config, upstream: str, whole: str, route: Route | None) -> Target:
+    at = config.upstreams[upstream]
+    path = whole.partition("?")[0]
+    return Target(
+        upstream=upstream,
+        url=at.url,
+        path=whole,
+        api=next((api for end, api in _APIS if path.endswith(end)), ""),
+        family=_family(at.wire, path),
+        placement=at.placement,
+        # The upstream's name is a bounded label; a path of the client would not be.
+        route=route.label if route else upstream,
+        mode=route.mode if route else "observe",
+        on_error=(route.on_error if route else None) or config.on_error,
+    )
+
+
+def _family(spoken: UpstreamWire, path: str) -> Family:
+    if spoken != "auto":
+        return spoken
+    for pattern, family in _FAMILIES:
+        if pattern.fullmatch(path):
+            return family
+    return "none"

@@ -1,0 +1,299 @@
+"""The demo: a fake provider, a sidecar with a sample source, and a scripted agent.
+
+Rules:
+- Everything is real but the provider: sockets, files, ledger, metrics, page.
+- What is printed is what the sidecar itself reported of each request.
+"""
+
+import asyncio
+import json
+import signal
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from deuz_proxy.app import App, Settings, running_app
+from deuz_proxy.demo.provider import (
+    FakeProvider,
+    ProviderRequest,
+    Reply,
+    Text,
+    ToolCall,
+)
+from deuz_proxy.demo.script import MODEL, STEPS, SYSTEM, TOOLS, WINDOW_TOKENS, Step
+
+_CONFIG = """
+listen: 127.0.0.1:{port}
+admin: {{listen: "127.0.0.1:{admin}"}}
+upstreams:
+  anthropic: {{url: "{url}", wire: anthropic}}
+routes:
+  - {{path: /v1/messages, mode: compile}}
+models:
+  {model}: {{context_window: {window}, max_output_tokens: 1024}}
+context:
+  budget: {{max_tokens: 600}}
+  refresh: {{deadline_ms: 3000}}
+  sources:
+    - {{id: notes, kind: rag, type: files, path: "{notes}"}}
+    - id: rules
+      kind: memory
+      type: static
+      records:
+        - id: tone
+          text: "The team wants short answers and the number that proves them."
+          mandatory: true
+"""
+_PORTS = (4141, 4142)
+_MINIMUM_CACHED_TOKENS = 128
+
+Json = dict[str, Any]
+Tell = Callable[[str], None]
+
+
+async def run_demo(*, tell: Tell, is_once: bool) -> int:
+    """Run the demo and return the exit code: 0, or 1 if the story went wrong.
+
+    Without `is_once` it stays up until SIGINT or SIGTERM.
+    """
+    provider = FakeProvider(
+        window_tokens=WINDOW_TOKENS,
+        minimum_cached_tokens=_MINIMUM_CACHED_TOKENS,
+        script=_answer,
+    )
+    await provider.start()
+    try:
+        with tempfile.TemporaryDirectory(prefix="deuz-demo-") as folder:
+            path = _write_config(Path(folder), provider.url, is_once=is_once)
+            async with running_app(Settings(path), {}) as app:
+                is_good = await _tell_story(app, tell)
+                _tell_where(app, tell, is_once=is_once)
+                if not is_once:
+                    await _until_stopped()
+    finally:
+        await provider.close()
+    return 0 if is_good else 1
+
+
+def _write_config(folder: Path, url: str, *, is_once: bool) -> Path:
+    notes = folder / "notes"
+    notes.mkdir()
+    for note in resources.files("deuz_proxy.demo").joinpath("notes").iterdir():
+        (notes / note.name).write_bytes(note.read_bytes())
+    port, admin = (0, 0) if is_once else _PORTS
+    path = folder / "deuz.yaml"
+    path.write_text(
+        _CONFIG.format(
+            port=port,
+            admin=admin,
+            url=url,
+            notes=notes,
+            model=MODEL,
+            window=WINDOW_TOKENS,
+        )
+    )
+    return path
+
+
+async def _tell_story(app: App, tell: Tell) -> bool:
+    tell("A scripted agent talks to a fake provider, through the sidecar.\n")
+    seen: list[Mapping[str, Any]] = []
+    history: list[Json] = []
+    async with aiohttp.ClientSession() as session:
+        for number, step in enumerate(STEPS, start=1):
+            tell(f"turn {number}: {step.text}")
+            if step.remark:
+                tell(f"    ({step.remark})")
+            seen += await _talk(app, session, history, step, tell)
+    return _is_complete(seen, tell)
+
+
+async def _talk(
+    app: App,
+    session: aiohttp.ClientSession,
+    history: list[Json],
+    step: Step,
+    tell: Tell,
+) -> list[Mapping[str, Any]]:
+    """Say one turn and follow the agent's loop until it has answered."""
+    history.append({"role": "user", "content": step.text})
+    seen = []
+    while True:
+        answer = await _send(app, session, history, step)
+        (told,) = app.feed.requests(1)
+        seen.append(told)
+        for line in describe(told):
+            tell(f"    {line}")
+        history.append({"role": "assistant", "content": answer})
+        calls = [block for block in answer if block["type"] == "tool_use"]
+        if not calls:
+            return seen
+        tell(f"    tool {calls[0]['name']} gives {len(step.result)} characters")
+        history.append(
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": call["id"],
+                        "content": step.result,
+                    }
+                    for call in calls
+                ],
+            }
+        )
+
+
+async def _send(
+    app: App, session: aiohttp.ClientSession, history: Sequence[Json], step: Step
+) -> list[Json]:
+    body = {
+        "model": MODEL,
+        "max_tokens": 512,
+        "system": [
+            {
+                "type": "text",
+                "text": step.system_note + SYSTEM,
+                "cache_control": {"type": "ephemeral"},
+            }
+        ],
+        "tools": TOOLS,
+        "messages": [*history[:-1], _marked(history[-1])],
+    }
+    async with session.post(
+        f"{app.addresses.listen}/v1/messages",
+        json=body,
+        headers={"x-api-key": "demo", "anthropic-version": "2023-06-01"},
+    ) as response:
+        answer = await response.json()
+    if response.status != 200:  # noqa: PLR2004
+        raise RuntimeError(f"the demo's request was answered {response.status}")
+    return list(answer["content"])
+
+
+def _marked(message: Json) -> Json:
+    """Put the cache marker on the newest turn, as agents do."""
+    content = message["content"]
+    blocks = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else content
+    )
+    marker = {"cache_control": {"type": "ephemeral"}}
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], **marker}]}
+
+
+def _answer(request: ProviderRequest) -> Reply | None:
+    """Play the model: call the step's tool, then answer; anything else is a summary."""
+    step = _current_step(request)
+    if step is None:
+        return Reply((Text("Orders are slow: payment retries hold connections."),))
+    if step.tool and not _has_result(request, step):
+        query = {"sql": "select state, count(*) from pg_stat_activity group by 1"}
+        arguments = query if step.tool == "run_query" else {"service": "payments"}
+        call = ToolCall(step.tool, arguments, f"toolu_demo_{STEPS.index(step)}")
+        return Reply((Text("I look it up."), call))
+    return Reply((Text(step.answer),))
+
+
+def _current_step(request: ProviderRequest) -> Step | None:
+    """Return the step whose question is the newest one in the request."""
+    text = json.dumps(request.payload.get("messages", []))
+    places = {text.rfind(json.dumps(step.text)[1:-1]): step for step in STEPS}
+    newest = max(places)
+    is_summary = "tools" not in request.payload
+    return None if newest < 0 or is_summary else places[newest]
+
+
+def _has_result(request: ProviderRequest, step: Step) -> bool:
+    text = json.dumps(request.payload.get("messages", []))
+    question = text.rfind(json.dumps(step.text)[1:-1])
+    return text.find('"tool_result"', question) >= 0
+
+
+def describe(told: Mapping[str, Any]) -> list[str]:
+    """Return what the sidecar reported of a request, as lines to read."""
+    lines = [*_overflow_lines(told), _verdict_line(told)]
+    compile_ = told.get("compile")
+    if compile_:
+        lines.append(
+            f"context: {compile_['selected']} records selected, "
+            f"{compile_['excluded']} left out, {compile_['tokens']} tokens "
+            f"({compile_['refresh_reason']})"
+        )
+    for placement in told.get("placements", ()):
+        if placement["is_new"]:
+            records = ", ".join(placement["records"])
+            lines.append(f"placed behind turn {placement['turn']}: {records}")
+    return lines
+
+
+def _verdict_line(told: Mapping[str, Any]) -> str:
+    verdict = told.get("verdict") or {}
+    usage = told.get("usage") or {}
+    words = f"prefix {verdict.get('verdict', 'unknown')}"
+    if verdict.get("cause"):
+        words += (
+            f" at {verdict['segment']}, byte {verdict.get('offset')}: "
+            f"{verdict['cause']}, owner {verdict['owner']}, "
+            f"{verdict['lost_tokens']} tokens lost"
+        )
+    return (
+        f"{words}; read {usage.get('cache_read') or 0} from the cache, "
+        f"wrote {usage.get('cache_write') or 0}, "
+        f"{usage.get('input_uncached') or 0} uncached"
+    )
+
+
+def _overflow_lines(told: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"overflow {overflow['outcome']}: {overflow.get('requested_tokens')} tokens "
+        f"asked, {overflow.get('limit_tokens')} fit"
+        for overflow in told.get("overflows", ())
+    ]
+    lines += [
+        f"{compaction['layer']}: {compaction['tokens_before']} to "
+        f"{compaction['tokens_after']} tokens"
+        for compaction in told.get("compactions", ())
+    ]
+    return lines
+
+
+def _is_complete(seen: Sequence[Mapping[str, Any]], tell: Tell) -> bool:
+    """Check that the story was told: a break, a recovery, and no change of ours."""
+    breaks = [
+        told["verdict"] for told in seen if told["verdict"]["verdict"] == "broken"
+    ]
+    recovered = [
+        overflow
+        for told in seen
+        for overflow in told["overflows"]
+        if overflow["outcome"] == "recovered"
+    ]
+    placed = sum(
+        placement["is_new"] for told in seen for placement in told["placements"]
+    )
+    tell(
+        f"\n{len(STEPS)} turns, {len(seen)} requests: {placed} blocks placed, "
+        f"{len(breaks)} prefix breaks, {len(recovered)} overflow recovered"
+    )
+    is_client = any(v["owner"] == "client" for v in breaks)
+    return bool(is_client and recovered and placed)
+
+
+def _tell_where(app: App, tell: Tell, *, is_once: bool) -> None:
+    tell(f"\npage     {app.addresses.admin}/")
+    tell(f"metrics  {app.addresses.admin}/metrics")
+    tell(f"proxy    {app.addresses.listen}")
+    if not is_once:
+        tell("\nPress Ctrl+C to end.")
+
+
+async def _until_stopped() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    await stop.wait()

@@ -1,0 +1,158 @@
+"""The one client session: sends a request on and hands the answer out as it arrives.
+
+Rules:
+- Nothing is followed, decoded, retried or added: the upstream gets the client's lines.
+- Environment proxies are not used: a sidecar's upstreams are named in its config.
+- Every foreign exception becomes an error of ours here.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Self
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from deuz_proxy.calls import header
+from deuz_proxy.edge.headers import request_headers
+from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
+
+# A read buffer that rarely pauses; answers are relayed as they come all the same.
+_READ_BUFFER_BYTES = 2**18
+# Bodies above this go out in slices: the loop can serve others in between.
+_SLICE_BYTES = 2**18
+_MOST_URLS = 2048
+
+Body = bytes | AsyncIterator[bytes] | None
+
+
+class HttpReply:
+    """An answer whose head has arrived. One task reads it, once."""
+
+    __slots__ = ("_response", "_upstream", "headers", "reason", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse, upstream: str) -> None:
+        self._response = response
+        self._upstream = upstream
+        self.status = response.status
+        self.reason = response.reason or ""
+        self.headers: Sequence[tuple[bytes, bytes]] = response.raw_headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body's bytes as they arrive.
+
+        Raises:
+            UpstreamBroken: the body ended before its announced end.
+        """
+        try:
+            async for chunk in self._response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, OSError) as fault:
+            raise UpstreamBroken(upstream=self._upstream) from fault
+
+    async def close(self) -> None:
+        """Give the connection back if the body was read, else end it."""
+        self._response.release()
+
+
+class Upstreams:
+    """The connections to all upstreams. Owned by the app, closed once."""
+
+    def __init__(self, *, connect_seconds: float) -> None:
+        self._connect_seconds = connect_seconds
+        self._urls: dict[tuple[str, str], URL] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> Self:
+        """Open the session inside the running loop."""
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=self._connect_seconds
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            read_bufsize=_READ_BUFFER_BYTES,
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+        )
+        return self
+
+    async def send(
+        self,
+        *,
+        method: str,
+        base: str,
+        path: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: Body,
+    ) -> HttpReply:
+        """Send the request and return once the answer's head is there.
+
+        Raises:
+            UpstreamUnreachable: no connection could be made.
+            UpstreamBroken: the connection ended before the head.
+        """
+        if self._session is None:
+            raise UpstreamUnreachable(upstream=base)
+        lines: CIMultiDict[str] = CIMultiDict(
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in request_headers(headers)
+        )
+        _announce_length(lines, headers, body)
+        try:
+            response = await self._session.request(
+                method,
+                self._url(base, path),
+                headers=lines,
+                data=_in_slices(body),
+                allow_redirects=False,
+            )
+        except aiohttp.ClientConnectorError as fault:
+            raise UpstreamUnreachable(upstream=base) from fault
+        except TimeoutError as fault:
+            raise UpstreamUnreachable(upstream=base) from fault
+        except (aiohttp.ClientError, OSError) as fault:
+            raise UpstreamBroken(upstream=base) from fault
+        return HttpReply(response, base)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            # Let transports finish closing before the loop ends.
+            await asyncio.sleep(0)
+
+    def _url(self, base: str, path: str) -> URL:
+        key = (base, path)
+        url = self._urls.get(key)
+        if url is None:
+            url = URL(base.rstrip("/") + path, encoded=True)
+            if len(self._urls) < _MOST_URLS:
+                self._urls[key] = url
+        return url
+
+
+def _announce_length(
+    lines: CIMultiDict[str], headers: Sequence[tuple[bytes, bytes]], body: Body
+) -> None:
+    """State the length where it is known, so that the framing stays the client's."""
+    if isinstance(body, bytes):
+        lines["Content-Length"] = str(len(body))
+    elif body is not None:
+        length = header(headers, b"content-length")
+        if length is not None:
+            lines["Content-Length"] = length.decode("latin-1")
+
+
+def _in_slices(body: Body) -> Body:
+    if isinstance(body, bytes) and len(body) > _SLICE_BYTES:
+        return _slices(body)
+    return body
+
+
+async def _slices(body: bytes) -> AsyncIterator[bytes]:
+    view = memoryview(body)
+    for at in range(0, len(body), _SLICE_BYTES):
+        yield view[at : at + _SLICE_BYTES]  # type: ignore[misc]  # Any buffer is sent.
+        await asyncio.sleep(0)

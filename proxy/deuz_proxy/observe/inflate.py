@@ -1,0 +1,60 @@
+"""Decoded copies of compressed answers, for the observer only.
+
+Rules:
+- What goes to the client is never decoded; a copy is, beside the stream.
+- A damaged or unknown encoding makes the observer blind, never the client.
+- Output is bounded: a bomb ends the observation.
+"""
+
+import zlib
+from typing import Protocol
+
+import brotli
+from backports import zstd
+
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class Inflater(Protocol):
+    """Turns the next encoded bytes into decoded ones."""
+
+    def __call__(self, chunk: bytes, /) -> bytes: ...
+
+
+class Decoded:
+    """Feeds a meter with decoded bytes; blind once something does not add up."""
+
+    __slots__ = ("_inflate", "_total", "is_blind")
+
+    def __init__(self, encoding: bytes | None) -> None:
+        self._inflate = _inflater(encoding)
+        self._total = 0
+        self.is_blind = self._inflate is None
+
+    def __call__(self, chunk: bytes) -> bytes:
+        """Return the chunk decoded; empty when blind."""
+        if self._inflate is None or self.is_blind:
+            return b""
+        try:
+            plain = self._inflate(chunk)
+        except (zlib.error, brotli.error, zstd.ZstdError, EOFError, ValueError):
+            self.is_blind = True
+            return b""
+        self._total += len(plain)
+        self.is_blind = self._total > _MOST_BYTES
+        return plain
+
+
+def _inflater(encoding: bytes | None) -> Inflater | None:
+    name = (encoding or b"identity").strip().lower()
+    if name == b"identity":
+        return bytes
+    if name in (b"gzip", b"x-gzip"):
+        return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress
+    if name == b"deflate":
+        return zlib.decompressobj().decompress
+    if name == b"br":
+        return brotli.Decompressor().process  # type: ignore[no-any-return]
+    if name == b"zstd":
+        return zstd.ZstdDecompressor().decompress
+    return None

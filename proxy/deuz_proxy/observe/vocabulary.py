@@ -1,0 +1,188 @@
+"""The closed sets of words that labels and attributes may take.
+
+Rules:
+- A word outside its set becomes `other` on a metric; nothing here grows with traffic.
+- A word is added here before anything emits it, and in the docs with it.
+"""
+
+OTHER = "other"
+NONE = "none"
+
+WIRES = (
+    "anthropic",
+    "openai_chat",
+    "openai_responses",
+    "openai",
+    "gemini",
+    "ollama",
+    NONE,
+)
+MODES = ("off", "observe", "shadow", "compile")
+OUTCOMES = ("ok", "upstream_error", "client_closed", "truncated", "refused")
+STAGES = ("admit", "recall", "compile", "forward", "recover", "settle", "total")
+
+PASSTHROUGHS = (
+    "not_json",
+    "duplicate_key",
+    "unknown_shape",
+    "unknown_encoding",
+    "unknown_endpoint",
+    "observe",
+    "off",
+    "no_scope",
+    "no_window",
+    "fault",
+)
+
+TOKEN_TYPES = ("input_uncached", "cache_read", "cache_write", "output")
+USAGE_STATUSES = ("reported", "absent", "anomalous")
+
+VERDICTS = (
+    "first",
+    "extended",
+    "unchanged",
+    "shortened",
+    "returned",
+    "broken",
+    "side_call",
+)
+SEGMENTS = ("model", "params", "tools", "system", "turn")
+OWNERS = ("client", "sidecar", "ttl", "provider", "parameter", "unknown")
+# The words of `deuz_compiler.causes`; a test keeps the two alike.
+CAUSES = (
+    "model_changed",
+    "parameter_changed",
+    "tool_added",
+    "tool_removed",
+    "tools_reordered",
+    "tool_edited",
+    "system_added",
+    "system_removed",
+    "system_time",
+    "system_nonce",
+    "system_edited",
+    "turn_edited",
+    "turn_inserted",
+    "turns_dropped",
+    "overflow_recovery",
+    "ledger_lost",
+    "record_forgotten",
+    "sidecar_changed",
+    "ttl_expired",
+    "provider_miss",
+    "unknown",
+)
+
+# Words of the manifest have hyphens: they are stored with it and stay as they are.
+REFRESH_REASONS = (
+    "initial",
+    "fresh-turn",
+    "task-changed",
+    "host-request",
+    "reused",
+    "redacted",
+    "overflow-retry",
+)
+FALLBACKS = (
+    NONE,
+    "pass-limit",
+    "source-failed",
+    "source-late",
+    "ledger-failed",
+    "fault",
+    "insufficient-budget",
+    "unsatisfied-dependency",
+    "no-legal-form",
+    "unresolved-group",
+    "required-absent",
+    "required-ineligible",
+    "search-exhausted",
+)
+DECISIONS = ("selected", "excluded")
+RECORD_REASONS = (
+    "mandatory",
+    "required",
+    "ranked",
+    "reallocated",
+    "dependency",
+    "already-placed",
+    "scope-ineligible",
+    "freshness-ineligible",
+    "authority-ineligible",
+    "below-floor",
+    "expired",
+    "duplicate-content",
+    "dependency-blocked",
+    "missing-dependency",
+    "over-budget",
+    "below-threshold",
+    "render-overrun",
+    "duplicate-record",
+    "malformed",
+    "refused",
+)
+SOURCE_STATUSES = ("ok", "empty", "late", "failed", "skipped")
+
+OVERFLOW_STAGES = ("preflight", "rejected", "in_stream", "silent")
+OVERFLOW_OUTCOMES = ("recovered", "surfaced", "cannot_fit", "observed")
+LAYERS = ("prune-tool-results", "prune-reasoning", "summarize")
+TRIGGERS = ("overflow", "preflight", "threshold")
+
+LEDGER_OPS = ("read", "commit", "evict")
+LEDGER_STATUSES = ("ok", "failed", "late", "full")
+STORES = ("memory", "sqlite", "redis")
+
+FAULT_PLACES = (
+    "admit",
+    "recall",
+    "compile",
+    "forward",
+    "recover",
+    "relay",
+    "settle",
+    "observe",
+    "reload",
+    "admin",
+    "tunnel",
+)
+FAULT_CODES = (
+    "sidecar_fault",
+    "body_too_large",
+    "upstream_unreachable",
+    "upstream_broken",
+    "unknown_upstream",
+    "context_refused",
+    "config_invalid",
+    "store_failed",
+    "compiler_error",
+    "not_lifted",
+    "malformed_input",
+)
+
+HTTP_METHODS = (
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "CONNECT",
+    "OPTIONS",
+    "TRACE",
+    "PATCH",
+    "QUERY",
+)
+
+# What may be shown of a path: the words of the providers' own APIs. All else in a path
+# may be an id, a file name or a key, and is shown as `_`.
+PATH_WORDS = frozenset(
+    """
+    v1 v1beta v1alpha api messages batches count_tokens complete chat completions
+    responses input_tokens compact cancel embeddings embed embed_content moderations
+    models files content images generations edits variations audio speech transcriptions
+    translations realtime sessions client_secrets assistants threads runs steps
+    vector_stores uploads parts fine_tuning jobs generate tags show ps version pull push
+    blobs health props tokenize detokenize slots metrics rerank score cachedContents
+    generateContent streamGenerateContent countTokens embedContent batchEmbedContents
+    generateAnswer predict conversations items results organizations usage costs
+    """.split()  # noqa: SIM905  # A list of seventy strings reads worse.
+)

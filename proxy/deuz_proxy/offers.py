@@ -1,0 +1,229 @@
+"""From what the sources offered to a block: budget, selection, rendering, account.
+
+Rules:
+- An unknown window is not guessed: only the configured ceiling bounds what is added.
+- Past the pass limit only mandatory records are offered.
+- A block's form is fixed for its conversation: a new config must not change old bytes.
+"""
+
+from deuz_compiler import (
+    AddedBudget,
+    Append,
+    BlockRecord,
+    Candidate,
+    Compilation,
+    CompileFacts,
+    Manifest,
+    PlacedRecord,
+    Policy,
+    SourceReport,
+    Surface,
+    added_budget,
+    compile_context,
+    escape_json_string,
+    estimate_text,
+    exact_ratio,
+    prefix_of,
+    render_block,
+    weigh_shares,
+)
+from deuz_compiler import BudgetWindow as Window
+from deuz_proxy.calls import Call, Gathered, Known, header
+from deuz_proxy.config.model import Config
+from deuz_proxy.observe.events import Compile, RecordDecision, SourceOutcome
+from deuz_proxy.runtime import Runtime
+
+_DEFAULT_OUTPUT_TOKENS = 4096
+"""Kept for the answer when neither the request nor the model table says how much."""
+
+
+def compile_gathered(
+    call: Call,
+    known: Known,
+    surface: Surface,
+    runtime: Runtime,
+    *,
+    free_tokens: int | None = None,
+) -> Compilation:
+    """Select among what the sources offered beside what is on the surface.
+
+    `free_tokens` replaces what the window leaves.
+    """
+    gathered = known.gathered
+    if gathered is None:
+        raise ValueError("nothing was gathered")
+    budget = _budget(call, surface, runtime, free_tokens)
+    context = runtime.config.context
+    policy = Policy(
+        budget_tokens=budget.context_tokens,
+        ceiling_tokens=budget.ceiling_tokens,
+        shares=weigh_shares({k: str(v) for k, v in context.budget.shares.items()}),
+        sources=tuple(source.id for source in context.sources),
+    )
+    facts = CompileFacts(
+        placed=surface.placed,
+        sources=_reports(gathered, runtime.config),
+        refresh_reason=gathered.refresh_reason,
+        fallback=_fallback(gathered, known, context.refresh.max_passes),
+        pass_number=len(surface.blocks) + 1,
+        query_digest=gathered.query_digest,
+        now=call.at,
+    )
+    return compile_context(
+        _within_limits(gathered, known, context.refresh.max_passes),
+        policy,
+        facts=facts,
+        estimate=estimate_text,
+    )
+
+
+def make_block(call: Call, known: Known, compilation: Compilation) -> Append | None:
+    """Return the block of the selected records; None when nothing was selected."""
+    if not compilation.selected:
+        return None
+    text = render_block(tuple(_block_record(c) for c in compilation.selected))
+    forms = [
+        operation.form
+        for operations in known.operations.values()
+        for operation in operations
+        if isinstance(operation, Append)
+    ]
+    return Append(
+        text=escape_json_string(text),
+        records=tuple(_placed(c) for c in compilation.selected),
+        tokens=estimate_text(text),
+        # Fixed for a conversation: a change of config must not change its bytes.
+        form=forms[0] if forms else call.target.placement,
+    )
+
+
+def describe_compile(
+    manifest: Manifest,
+    gathered: Gathered,
+    *,
+    started_at: float,
+    duration_seconds: float,
+) -> Compile:
+    """Return the manifest as an event: ids, counts and reasons only."""
+    seconds = {a.source: a.duration_seconds for a in gathered.answers}
+    selected = [entry for entry in manifest.entries if entry.is_selected]
+    return Compile(
+        started_at=started_at,
+        duration_seconds=duration_seconds,
+        refresh_reason=manifest.refresh_reason,
+        fallback=manifest.refusal.reason if manifest.refusal else manifest.fallback,
+        selected=len(selected),
+        excluded=len(manifest.entries) - len(selected),
+        tokens=manifest.budget.selected_tokens,
+        budget_tokens=manifest.budget.context_tokens,
+        estimator=manifest.estimator,
+        is_prefix_changed=manifest.is_prefix_changed,
+        manifest_digest=manifest.digest(),
+        sources=tuple(
+            SourceOutcome(
+                s.source,
+                s.kind,
+                s.status,
+                seconds.get(s.source, 0.0),
+                s.selected,
+                s.excluded,
+                s.tokens,
+            )
+            for s in manifest.sources
+        ),
+        records=tuple(
+            RecordDecision(
+                e.source,
+                e.kind,
+                e.record_id,
+                e.revision,
+                e.digest,
+                e.tokens,
+                e.is_selected,
+                e.reason,
+            )
+            for e in manifest.entries
+        ),
+    )
+
+
+def _budget(
+    call: Call, surface: Surface, runtime: Runtime, free_tokens: int | None
+) -> AddedBudget:
+    budget = runtime.config.context.budget
+    envelope = call.envelope
+    if envelope is None:
+        raise ValueError("a request that is not understood has no budget")
+    beta = header(call.headers, b"anthropic-beta") or b""
+    window = runtime.models.window(envelope.model, beta=beta.decode("latin-1"))
+    ratio = exact_ratio(str(budget.ratio))
+    if free_tokens is not None:
+        return added_budget(
+            Window(free_tokens, 0),
+            used_tokens=0,
+            ratio=ratio,
+            max_tokens=budget.max_tokens,
+        )
+    if window is None:
+        # No guess about an unknown window: only the configured ceiling bounds.
+        return AddedBudget(budget.max_tokens, budget.max_tokens)
+    output = envelope.max_output_tokens or _DEFAULT_OUTPUT_TOKENS
+    tokens = prefix_of(envelope, surface.elements).total_tokens
+    return added_budget(
+        Window(window.room(output), 0),
+        used_tokens=runtime.estimates.calibrated(envelope.model, tokens),
+        ratio=ratio,
+        max_tokens=budget.max_tokens,
+    )
+
+
+def _within_limits(
+    gathered: Gathered, known: Known, max_passes: int
+) -> tuple[Candidate, ...]:
+    if _passes(known) < max_passes:
+        return gathered.candidates
+    return tuple(c for c in gathered.candidates if c.is_mandatory)
+
+
+def _passes(known: Known) -> int:
+    return sum(
+        isinstance(operation, Append)
+        for operations in known.operations.values()
+        for operation in operations
+    )
+
+
+def _fallback(gathered: Gathered, known: Known, max_passes: int) -> str | None:
+    if _passes(known) >= max_passes:
+        return "pass-limit"
+    statuses = [answer.status for answer in gathered.answers]
+    if "failed" in statuses:
+        return "source-failed"
+    return "source-late" if "late" in statuses else None
+
+
+def _reports(gathered: Gathered, config: Config) -> tuple[SourceReport, ...]:
+    required = {source.id: source.required for source in config.context.sources}
+    return tuple(
+        SourceReport(
+            a.source, a.kind, a.status, a.error, is_required=required.get(a.source, False)
+        )
+        for a in gathered.answers
+    )
+
+
+def _block_record(candidate: Candidate) -> BlockRecord:
+    return BlockRecord(
+        source=candidate.source,
+        kind=candidate.kind,
+        record_id=candidate.record_id,
+        revision=candidate.revision,
+        origin=candidate.origin,
+        text=candidate.text,
+    )
+
+
+def _placed(candidate: Candidate) -> PlacedRecord:
+    return PlacedRecord(
+        candidate.source, candidate.record_id, candidate.revision, candidate.digest
+    )

@@ -1,0 +1,251 @@
+"""Recover: one second pass after an overflow, before the client has seen a byte.
+
+Rules:
+- One attempt for a request: a second overflow means that our estimate is wrong.
+- What cannot help is not tried; whatever fails on the way, the client gets the first
+  answer, byte for byte: agents key their own compaction on its wording.
+- What helped is kept in the ledger, so that the next turns of this history get it for
+  nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from deuz_compiler import (
+    CompactionPolicy,
+    CompilerError,
+    Fold,
+    Folded,
+    Operation,
+    OverflowSignal,
+    Plan,
+    Prune,
+    plan_recovery,
+    summary_body,
+    view_turns,
+)
+from deuz_compiler import read_parts as read_wire_parts
+from deuz_proxy.calls import Call, Compiled, Known, Sent
+from deuz_proxy.errors import SidecarError
+from deuz_proxy.observe.events import Compaction, FaultCaught, Overflow, UpstreamCall
+from deuz_proxy.observe.watch import Watch
+from deuz_proxy.runtime import Runtime
+from deuz_proxy.stages.compile import add_context, lay_out
+from deuz_proxy.stages.forward import forward_call
+from deuz_proxy.summarize import Summary, summarize_fold
+
+_OWN_CAUSE = "overflow_recovery"
+# Shorter history helps against these; against a too large answer limit it does not.
+_CURABLE = frozenset({"history", "either", "bytes"})
+# Half of what fits: the next turns should not overflow again at once.
+_TARGET_PERCENT = 50
+_FIRST_BAD = 400
+
+Operations = Mapping[int, tuple[Operation, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A request as it was sent and what came back; the first one, or the second."""
+
+    compiled: Compiled
+    sent: Sent
+    overflows: tuple[Overflow, ...] = ()
+    upstream_calls: tuple[UpstreamCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """The window in the scale of our estimates, which differs from the provider's.
+
+    `fit_tokens` is what the provider takes, `target_tokens` what to shrink to; None
+    when neither the error nor the model table says.
+    """
+
+    fit_tokens: int | None
+    target_tokens: int | None
+
+
+async def recover_call(
+    call: Call, known: Known, first: Attempt, runtime: Runtime, watch: Watch
+) -> Attempt:
+    """Make the request smaller and send it once more; else return the first attempt."""
+    signal = first.sent.overflow
+    if signal is None or call.envelope is None:
+        return first
+    try:
+        return await _try_again(call, known, first, runtime, watch)
+    except (SidecarError, CompilerError) as fault:
+        runtime.notice(FaultCaught(call.target.route, "recover", fault.code))
+    return _surfaced(first, signal)
+
+
+async def _try_again(
+    call: Call, known: Known, first: Attempt, runtime: Runtime, watch: Watch
+) -> Attempt:
+    signal = _signal(first)
+    if signal.cure not in _CURABLE:
+        return _surfaced(first, signal)
+    scale = _scale(call, first, runtime)
+    plan = _plan(call, first, scale, runtime)
+    if plan.cannot_fit:
+        return _surfaced(first, signal, outcome="cannot_fit")
+    operations = _with_prunes(known.operations, plan)
+    summary = Summary()
+    if plan.fold is not None:
+        summary = await summarize_fold(
+            call, plan.fold, runtime, watch, fit_tokens=scale.fit_tokens
+        )
+        operations = _with_fold(operations, plan, summary)
+    first = replace(first, upstream_calls=(*first.upstream_calls, *summary.calls))
+    second = _condensed(call, known, operations, first, scale, runtime)
+    if second is None:
+        return _surfaced(first, signal)
+    sent = await forward_call(call, second.body, runtime, watch)
+    calls = (*first.upstream_calls, replace(sent.call, purpose="retry"))
+    if not sent.is_accepted:
+        await sent.reply.close()
+        return _surfaced(replace(first, upstream_calls=calls), signal)
+    compactions = _compactions(plan, summary, second)
+    return Attempt(
+        replace(second, compactions=compactions),
+        sent,
+        (_told(first, signal, "recovered"),),
+        calls,
+    )
+
+
+def _plan(call: Call, first: Attempt, scale: _Scale, runtime: Runtime) -> Plan:
+    envelope, surface = call.envelope, first.compiled.surface
+    if envelope is None or surface is None or first.compiled.outbound is None:
+        return Plan()
+    overflow = runtime.config.overflow
+    policy = CompactionPolicy(
+        layers=overflow.layers,
+        keep_recent_steps=overflow.keep_recent_steps,
+        target_tokens=scale.target_tokens,
+        window_tokens=scale.fit_tokens,
+        fixed_tokens=first.compiled.outbound.head_tokens,
+        must_alternate=call.target.placement == "part",
+    )
+    history = view_turns(
+        envelope.turns,
+        envelope.body,
+        lambda raw: read_wire_parts(envelope.wire, raw),
+    )
+    known = None
+    if surface.fold is not None and surface.folded is not None:
+        text = surface.fold.plain_text
+        known = Folded(*surface.folded, summary_body(text) or text)
+    return plan_recovery(history, policy, known=known)
+
+
+def _scale(call: Call, first: Attempt, runtime: Runtime) -> _Scale:
+    """Return what fits, in our tokens: the error's own numbers win over any table."""
+    signal, outbound, envelope = _signal(first), first.compiled.outbound, call.envelope
+    if outbound is None or envelope is None:
+        return _Scale(None, None)
+    limit = signal.limit_tokens
+    if limit is None:
+        window = runtime.models.window(envelope.model)
+        limit = window.room(envelope.max_output_tokens or 0) if window else None
+    if limit is None:
+        return _Scale(None, None)
+    estimated = outbound.total_tokens
+    actual = signal.requested_tokens
+    if actual is None or actual <= limit:
+        actual = max(limit + 1, runtime.estimates.calibrated(envelope.model, estimated))
+    fit = limit * estimated // max(1, actual)
+    return _Scale(fit, fit * _TARGET_PERCENT // 100)
+
+
+def _with_prunes(operations: Operations, plan: Plan) -> dict[int, tuple[Operation, ...]]:
+    stubs: dict[int, tuple[tuple[int, bytes], ...]] = {}
+    for pruned in plan.prunes:
+        stubs[pruned.turn] = (*stubs.get(pruned.turn, ()), *pruned.stubs)
+    result = dict(operations)
+    for turn, parts in stubs.items():
+        others = tuple(o for o in result.get(turn, ()) if not isinstance(o, Prune))
+        result[turn] = (Prune(parts), *others)
+    return result
+
+
+def _with_fold(
+    operations: dict[int, tuple[Operation, ...]], plan: Plan, summary: Summary
+) -> dict[int, tuple[Operation, ...]]:
+    if plan.fold is None or summary.fold is None:
+        return operations
+    last = plan.fold.last
+    others = tuple(o for o in operations.get(last, ()) if not isinstance(o, Fold))
+    return {**operations, last: (*others, summary.fold)}
+
+
+def _condensed(
+    call: Call,
+    known: Known,
+    operations: Operations,
+    first: Attempt,
+    scale: _Scale,
+    runtime: Runtime,
+) -> Compiled | None:
+    """Lay out the condensed request; None if it did not become smaller.
+
+    New context is compiled anew for what is free now, not taken over.
+    """
+    pending = {i: o for i, o in operations.items() if o != known.operations.get(i)}
+    told = first.compiled.compile
+    if known.gathered is not None and known.place is not None:
+        gathered = replace(known.gathered, refresh_reason="overflow-retry")
+        condensed = replace(known, operations=operations, gathered=gathered)
+        bare = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE)
+        free = _free_tokens(bare, scale)
+        block, told = add_context(call, condensed, runtime, free_tokens=free)
+        if block is not None:
+            pending[known.place] = (*operations.get(known.place, ()), block)
+            operations = {**operations, **pending}
+    compiled = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE)
+    before, after = first.compiled.outbound, compiled.outbound
+    if before is None or after is None or after.total_tokens >= before.total_tokens:
+        return None
+    return replace(compiled, pending=pending, compile=told, own_cause=_OWN_CAUSE)
+
+
+def _free_tokens(bare: Compiled, scale: _Scale) -> int | None:
+    if scale.fit_tokens is None or bare.outbound is None:
+        return None
+    return max(0, scale.fit_tokens - bare.outbound.total_tokens)
+
+
+def _compactions(
+    plan: Plan, summary: Summary, second: Compiled
+) -> tuple[Compaction, ...]:
+    """Tell each layer with the tokens before and after it; the last with the truth."""
+    effects = [e for e in plan.effects if e.layer != "summarize" or summary.fold]
+    final = second.outbound.total_tokens if second.outbound else 0
+    return tuple(
+        Compaction(
+            effect.layer,
+            "overflow",
+            effect.tokens_before,
+            final if effect is effects[-1] else effect.tokens_after,
+        )
+        for effect in effects
+    )
+
+
+def _signal(attempt: Attempt) -> OverflowSignal:
+    if attempt.sent.overflow is None:
+        raise ValueError("this attempt did not overflow")
+    return attempt.sent.overflow
+
+
+def _surfaced(
+    first: Attempt, signal: OverflowSignal, *, outcome: str = "surfaced"
+) -> Attempt:
+    return replace(first, overflows=(_told(first, signal, outcome),))
+
+
+def _told(first: Attempt, signal: OverflowSignal, outcome: str) -> Overflow:
+    is_refused = first.sent.reply.status >= _FIRST_BAD
+    stage = "rejected" if is_refused else "in_stream"
+    return Overflow(stage, outcome, signal.limit_tokens, signal.requested_tokens)

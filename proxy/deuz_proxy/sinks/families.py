@@ -1,0 +1,124 @@
+"""Prometheus instruments built from the catalogue, with bounded and cheap labels.
+
+Rules:
+- A label's value is clamped before a series exists: traffic cannot add one.
+- Series that were used once are found by one look into a dict.
+- Nothing is created at import; every sink has a registry of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics import MetricWrapperBase
+
+from deuz_proxy.observe.catalog import Label, Metric
+from deuz_proxy.observe.vocabulary import OTHER
+
+Child = TypeVar("Child", bound=MetricWrapperBase)
+Clamp = Callable[[str], str]
+
+_STATUS_CODES = frozenset(str(code) for code in range(100, 600))
+
+
+def _same(name: str) -> str:
+    return name
+
+
+@dataclass(slots=True)
+class Bounds:
+    """The names that the configuration allows; its owner replaces them on a reload.
+
+    `known_model` returns a known model's name, or `other`.
+    """
+
+    routes: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
+    known_model: Clamp = field(default=_same)
+
+    def clamp(self, label: Label) -> Clamp:
+        """Return what turns any value into one that the label may take."""
+        if label.words is not None:
+            return _clamp_to(frozenset(label.words))
+        # Late look-ups: the sets may be replaced after this.
+        named: dict[str, Clamp] = {
+            "route": lambda value: value if value in self.routes else OTHER,
+            "source": lambda value: value if value in self.sources else OTHER,
+            "model": self._clamp_model,
+            "status": _clamp_to(_STATUS_CODES),
+        }
+        return named[label.name]
+
+    def _clamp_model(self, value: str) -> str:
+        return self.known_model(value)
+
+
+class Family(Generic[Child]):
+    """One metric; `family[values]` is its series for these label values."""
+
+    __slots__ = ("_clamps", "_parent", "_series")
+
+    def __init__(self, parent: Child, clamps: tuple[Clamp, ...]) -> None:
+        self._parent = parent
+        self._clamps = clamps
+        self._series: dict[tuple[str, ...], Child] = {}
+
+    def __getitem__(self, values: tuple[str, ...]) -> Child:
+        """Return the series, created at its first use."""
+        found = self._series.get(values)
+        return self._open(values) if found is None else found
+
+    def _open(self, values: tuple[str, ...]) -> Child:
+        # Only clamped values are remembered: unknown ones would fill the memory.
+        clamped = tuple(
+            clamp(value) for clamp, value in zip(self._clamps, values, strict=True)
+        )
+        found = self._series.get(clamped)
+        if found is None:
+            found = self._series[clamped] = self._parent.labels(*clamped)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Factory:
+    """Makes families in one registry under one set of bounds."""
+
+    registry: CollectorRegistry
+    bounds: Bounds
+
+    def counter(self, metric: Metric) -> Family[Counter]:
+        """Return the counter that the catalogue describes."""
+        parent = Counter(
+            metric.name, metric.help, _label_names(metric), registry=self.registry
+        )
+        return Family(parent, self._clamps(metric))
+
+    def gauge(self, metric: Metric) -> Family[Gauge]:
+        """Return the gauge that the catalogue describes."""
+        parent = Gauge(
+            metric.name, metric.help, _label_names(metric), registry=self.registry
+        )
+        return Family(parent, self._clamps(metric))
+
+    def histogram(self, metric: Metric) -> Family[Histogram]:
+        """Return the histogram that the catalogue describes."""
+        parent = Histogram(
+            metric.name,
+            metric.help,
+            _label_names(metric),
+            registry=self.registry,
+            buckets=metric.buckets,
+        )
+        return Family(parent, self._clamps(metric))
+
+    def _clamps(self, metric: Metric) -> tuple[Clamp, ...]:
+        return tuple(self.bounds.clamp(label) for label in metric.labels)
+
+
+def _label_names(metric: Metric) -> tuple[str, ...]:
+    return tuple(label.name for label in metric.labels)
+
+
+def _clamp_to(words: frozenset[str]) -> Clamp:
+    return lambda value: value if value in words else OTHER

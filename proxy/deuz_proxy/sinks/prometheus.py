@@ -1,0 +1,288 @@
+"""The listener behind `/metrics`: events in, bounded time series out.
+
+Rules:
+- What was not reported is not counted: an absent figure never becomes 0.
+- No event can make this raise: a negative count is left out, an unknown word is
+  `other`.
+- Series whose labels are known beforehand exist from the start, so that the first event
+  already shows as an increase.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric as Samples
+from prometheus_client.registry import Collector
+
+from deuz_compiler import Usage, Verdict
+from deuz_proxy.observe import catalog, vocabulary
+from deuz_proxy.observe.events import (
+    Compile,
+    Event,
+    FaultCaught,
+    LedgerUsed,
+    RequestFinished,
+    RequestStarted,
+    Trace,
+)
+from deuz_proxy.sinks.families import Bounds, Factory
+
+Exemplar = dict[str, str] | None
+
+
+class PrometheusSink:
+    """Counts events. One per process; called from the event loop's thread only."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.bounds = bounds
+        make = Factory(self.registry, bounds)
+        self._traffic = _Traffic(make)
+        self._tokens = _Tokens(make)
+        self._prefix = _Prefix(make)
+        self._context = _Context(make)
+        self._ledger = _Ledger(make)
+        self.prepare()
+
+    def __call__(self, event: Event) -> None:
+        """Count one event."""
+        if isinstance(event, RequestFinished):
+            self._count_finished(event)
+        elif isinstance(event, RequestStarted):
+            self._traffic.in_flight[(event.route,)].inc()
+        elif isinstance(event, LedgerUsed):
+            self._ledger.count(event)
+        else:
+            self._traffic.count_fault(event)
+
+    def prepare(self) -> None:
+        """Create the series that the bounds foretell; again after a reload."""
+        routes = sorted(self.bounds.routes) or [vocabulary.OTHER]
+        for route in routes:
+            self._traffic.prepare(route)
+            self._tokens.prepare(route)
+            self._prefix.prepare(route)
+        self._context.prepare(sorted(self.bounds.sources))
+        self._ledger.prepare()
+
+    def render(self, accept: str | None) -> tuple[bytes, str]:
+        """Return the exposition and its content type, as `Accept` asks for it."""
+        encode, content_type = choose_encoder(accept or "")
+        return encode(_Shown(self.registry)), content_type
+
+    def _count_finished(self, event: RequestFinished) -> None:
+        # Clamped once: a client may name any model.
+        model = (
+            self.bounds.known_model(event.model) if event.model else vocabulary.OTHER
+        )
+        exemplar = _exemplar(event.trace)
+        self._traffic.count(event, exemplar)
+        self._tokens.count(event, model)
+        if event.verdict is not None:
+            self._prefix.count(event.route, model, event.verdict, exemplar)
+        if event.sidecar_mutations > 0:
+            self._prefix.mutations[(event.route,)].inc(event.sidecar_mutations)
+        if event.compile is not None:
+            self._context.count_compile(event.route, event.compile)
+        if event.overflows or event.compactions:
+            self._context.count_pressure(event)
+
+
+class _Shown(Collector):
+    """A registry without the time each series was created: it would double them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Samples]:
+        for family in self._registry.collect():
+            family.samples = [
+                sample
+                for sample in family.samples
+                if not sample.name.endswith("_created")
+            ]
+            yield family
+
+
+class _Traffic:
+    """Requests, their times, and why a body was left alone."""
+
+    def __init__(self, make: Factory) -> None:
+        self.in_flight = make.gauge(catalog.IN_FLIGHT)
+        self._requests = make.counter(catalog.REQUESTS)
+        self._duration = make.histogram(catalog.DURATION)
+        self._first_byte = make.histogram(catalog.FIRST_BYTE)
+        self._overhead = make.histogram(catalog.OVERHEAD)
+        self._passthrough = make.counter(catalog.PASSTHROUGH)
+        self._faults = make.counter(catalog.FAULTS)
+
+    def prepare(self, route: str) -> None:
+        _ = self.in_flight[(route,)]
+        for reason in vocabulary.PASSTHROUGHS:
+            _ = self._passthrough[route, reason]
+
+    def count(self, event: RequestFinished, exemplar: Exemplar) -> None:
+        route, wire = event.route, event.wire
+        self.in_flight[(route,)].dec()
+        self._requests[route, wire, str(event.status), event.outcome].inc()
+        self._duration[route, wire].observe(event.duration_seconds, exemplar)
+        if event.first_byte_seconds is not None:
+            self._first_byte[route, wire].observe(event.first_byte_seconds, exemplar)
+        self._count_overhead(event, exemplar)
+        if event.passthrough is not None:
+            self._passthrough[route, event.passthrough].inc()
+
+    def count_fault(self, event: FaultCaught) -> None:
+        self._faults[event.route, event.where, event.code].inc()
+
+    def _count_overhead(self, event: RequestFinished, exemplar: Exemplar) -> None:
+        for stage, seconds in event.stages:
+            if stage != "total":
+                self._overhead[event.route, stage].observe(seconds)
+        if event.stages:
+            total = self._overhead[event.route, "total"]
+            total.observe(event.overhead_seconds, exemplar)
+
+
+class _Tokens:
+    """What answers used, and how good the estimate was."""
+
+    def __init__(self, make: Factory) -> None:
+        self._tokens = make.counter(catalog.TOKENS)
+        self._reports = make.counter(catalog.USAGE_REPORTS)
+        self._ratio = make.histogram(catalog.ESTIMATE_RATIO)
+
+    def prepare(self, route: str) -> None:
+        for status in vocabulary.USAGE_STATUSES:
+            _ = self._reports[route, status]
+
+    def count(self, event: RequestFinished, model: str) -> None:
+        self._reports[event.route, event.usage_status].inc()
+        if event.usage is not None:
+            self._count_usage(event.route, model, event.usage)
+            self._observe_ratio(event, model, event.usage)
+        for call in event.upstream_calls:
+            if call.usage is not None:
+                self._count_usage(event.route, call.model or model, call.usage)
+
+    def _count_usage(self, route: str, model: str, usage: Usage) -> None:
+        counts = (
+            ("input_uncached", usage.input_uncached),
+            ("cache_read", usage.cache_read),
+            ("cache_write", usage.cache_write),
+            ("output", usage.output),
+        )
+        for kind, count in counts:
+            if count is not None:
+                _add(self._tokens[route, model, kind], count)
+
+    def _observe_ratio(self, event: RequestFinished, model: str, usage: Usage) -> None:
+        actual, estimated = usage.input_total, event.estimated_input_tokens
+        if actual and estimated and event.usage_status == "reported":
+            self._ratio[(model,)].observe(actual / estimated)
+
+
+class _Prefix:
+    """What became of the provider's cached prefix."""
+
+    def __init__(self, make: Factory) -> None:
+        self.mutations = make.counter(catalog.PREFIX_MUTATIONS)
+        self._requests = make.counter(catalog.PREFIX_REQUESTS)
+        self._breaks = make.counter(catalog.PREFIX_BREAKS)
+        self._lost = make.counter(catalog.PREFIX_LOST)
+        self._expected = make.counter(catalog.CACHE_EXPECTED)
+        self._missed = make.counter(catalog.CACHE_MISSED)
+
+    def prepare(self, route: str) -> None:
+        _ = self.mutations[(route,)]
+
+    def count(
+        self, route: str, model: str, verdict: Verdict, exemplar: Exemplar
+    ) -> None:
+        self._requests[route, model, verdict.verdict].inc()
+        if verdict.cause is not None:
+            # An intact prefix that the provider did not read has a cause as well.
+            labels = (
+                route,
+                verdict.segment or vocabulary.OTHER,
+                verdict.cause,
+                verdict.owner or "unknown",
+            )
+            self._breaks[labels].inc(1, exemplar)
+            _add(self._lost[labels], verdict.lost_tokens)
+        if verdict.expected_tokens is not None:
+            _add(self._expected[route, model], verdict.expected_tokens)
+        if verdict.missed_tokens is not None:
+            _add(self._missed[route, model], verdict.missed_tokens)
+
+
+class _Context:
+    """Added context, its sources, and what was done about overflow."""
+
+    def __init__(self, make: Factory) -> None:
+        self._compiles = make.counter(catalog.CONTEXT_COMPILES)
+        self._records = make.counter(catalog.CONTEXT_RECORDS)
+        self._tokens = make.histogram(catalog.CONTEXT_TOKENS)
+        self._queries = make.counter(catalog.SOURCE_QUERIES)
+        self._waits = make.histogram(catalog.SOURCE_DURATION)
+        self._overflow = make.counter(catalog.OVERFLOW)
+        self._compaction = make.counter(catalog.COMPACTION)
+        self._removed = make.counter(catalog.COMPACTION_REMOVED)
+
+    def prepare(self, sources: Iterable[str]) -> None:
+        for labels in product(sources, vocabulary.SOURCE_STATUSES):
+            _ = self._queries[labels]
+
+    def count_compile(self, route: str, compiled: Compile) -> None:
+        fallback = compiled.fallback or vocabulary.NONE
+        self._compiles[route, compiled.refresh_reason, fallback].inc()
+        self._tokens[(route,)].observe(max(0, compiled.tokens))
+        for record in compiled.records:
+            decision = "selected" if record.is_selected else "excluded"
+            self._records[record.source, decision, record.reason].inc()
+        for outcome in compiled.sources:
+            labels = (outcome.source, outcome.status)
+            self._queries[labels].inc()
+            if outcome.status != "skipped":
+                self._waits[labels].observe(outcome.duration_seconds)
+
+    def count_pressure(self, event: RequestFinished) -> None:
+        for overflow in event.overflows:
+            self._overflow[event.route, overflow.stage, overflow.outcome].inc()
+        for layer in event.compactions:
+            labels = (event.route, layer.layer, layer.trigger)
+            self._compaction[labels].inc()
+            _add(self._removed[labels], layer.tokens_before - layer.tokens_after)
+
+
+class _Ledger:
+    """What the ledger was asked for, and how full it is."""
+
+    def __init__(self, make: Factory) -> None:
+        self._operations = make.counter(catalog.LEDGER_OPERATIONS)
+        self._entries = make.gauge(catalog.LEDGER_ENTRIES)
+        self._bytes = make.gauge(catalog.LEDGER_BYTES)
+
+    def prepare(self) -> None:
+        for op in vocabulary.LEDGER_OPS:
+            _ = self._operations[op, "ok"]
+
+    def count(self, event: LedgerUsed) -> None:
+        # Forty keys read are one round trip, forty entries evicted are forty losses.
+        count = event.count if event.op == "evict" else 1
+        _add(self._operations[event.op, event.status], count)
+        self._entries[(event.store,)].set(event.entries)
+        self._bytes[(event.store,)].set(event.bytes)
+
+
+def _add(series: Counter, count: int) -> None:
+    if count > 0:
+        series.inc(count)
+
+
+def _exemplar(trace: Trace | None) -> Exemplar:
+    if trace is None or not trace.is_sampled:
+        return None
+    return {"trace_id": f"{trace.trace_id:032x}"}

@@ -1,0 +1,197 @@
+"""Requests in numbers: of one conversation, and of all since the start.
+
+Rules:
+- Sums are changed by the feed alone and described as plain JSON values.
+- What a provider did not report adds nothing to a sum.
+- Every table here is bounded or has keys from a closed set.
+"""
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+
+import msgspec
+
+from deuz_compiler import Usage, Verdict
+from deuz_proxy.observe.events import (
+    Event,
+    FaultCaught,
+    LedgerUsed,
+    Placement,
+    RequestFinished,
+    RequestStarted,
+)
+from deuz_proxy.observe.redact import shown_name
+from deuz_proxy.sinks.describe import Described
+
+IN_FLIGHT_KEPT = 10_000
+"""Requests whose end is still awaited; more than one process can serve at once."""
+
+FAULTS_KEPT = 100
+"""Kinds of faults that are counted apart; routes and codes are few."""
+
+
+def is_loss(verdict: Verdict) -> bool:
+    """Whether cached tokens were lost.
+
+    An intact prefix that expired, or that the provider did not find, is a loss too.
+    """
+    return verdict.verdict == "broken" or verdict.cause is not None
+
+
+@dataclass(slots=True)
+class Tokens:
+    """Running sums of what providers reported."""
+
+    input: int = 0
+    cached: int = 0
+    written: int = 0
+    output: int = 0
+
+    def add(self, usage: Usage | None) -> None:
+        """Add one answer's counts."""
+        if usage is None:
+            return
+        self.input += usage.input_total or 0
+        self.cached += usage.cache_read or 0
+        self.written += usage.cache_write or 0
+        self.output += usage.output or 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """One conversation in numbers, changed by the feed alone.
+
+    Side calls count, but they set neither model nor verdict and do not clear the
+    surface: they are not part of the conversation's history.
+    """
+
+    id: str
+    requests: int = 0
+    side_calls: int = 0
+    first_at: float = 0.0
+    last_at: float = 0.0
+    last: RequestFinished | None = None
+    verdict: Verdict | None = None
+    placements: tuple[Placement, ...] = ()
+    lost_tokens: int = 0
+    tokens: Tokens = field(default_factory=Tokens)
+    breaks: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lost: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, event: RequestFinished) -> None:
+        """Count one request of this conversation."""
+        if not self.requests:
+            self.first_at = event.at
+        self.requests += 1
+        self.last_at = event.at
+        self.tokens.add(event.usage)
+        if event.verdict is not None and event.verdict.verdict == "side_call":
+            self.side_calls += 1
+            return
+        self.last = event
+        self.placements = event.placements
+        if event.verdict is not None:
+            self._judge(event.verdict)
+
+    def _judge(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        if not is_loss(verdict):
+            return
+        key = (verdict.cause or "unknown", verdict.owner or "unknown")
+        self.breaks[key] += 1
+        self.lost[key] += verdict.lost_tokens
+        self.lost_tokens += verdict.lost_tokens
+
+    def describe(self) -> Described:
+        """Describe the conversation for JSON."""
+        last = self.last
+        return {
+            "id": self.id,
+            "first_at": self.first_at,
+            "last_at": self.last_at,
+            "requests": self.requests,
+            "side_calls": self.side_calls,
+            "route": last and last.route,
+            "wire": last and last.wire,
+            "model": last and last.model and shown_name(last.model),
+            "verdict": msgspec.to_builtins(self.verdict),
+            "tokens": msgspec.to_builtins(self.tokens),
+            "lost_tokens": self.lost_tokens,
+            "breaks": [
+                {
+                    "cause": cause,
+                    "owner": owner,
+                    "count": count,
+                    "lost_tokens": self.lost[cause, owner],
+                }
+                for (cause, owner), count in self.breaks.most_common()
+            ],
+            "placements": msgspec.to_builtins(self.placements),
+        }
+
+
+@dataclass(slots=True)
+class Total:
+    """All requests in numbers, changed by the feed alone."""
+
+    requests: int = 0
+    breaks: int = 0
+    lost_tokens: int = 0
+    sidecar_mutations: int = 0
+    tokens: Tokens = field(default_factory=Tokens)
+    in_flight: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    faults: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    ledger: LedgerUsed | None = None
+
+    def add(self, event: Event) -> None:
+        """Count one event of any kind."""
+        match event:
+            case RequestFinished():
+                self._finish(event)
+            case RequestStarted():
+                self._start(event)
+            case FaultCaught():
+                self._blame(event)
+            case LedgerUsed():
+                self.ledger = event
+
+    def _start(self, event: RequestStarted) -> None:
+        # A start without an end would be a bug of ours; it must not become a leak.
+        if len(self.in_flight) >= IN_FLIGHT_KEPT:
+            self.in_flight.popitem(last=False)
+        self.in_flight[event.request_id] = None
+
+    def _finish(self, event: RequestFinished) -> None:
+        self.in_flight.pop(event.request_id, None)
+        self.requests += 1
+        self.sidecar_mutations += event.sidecar_mutations
+        self.tokens.add(event.usage)
+        if event.verdict is not None and is_loss(event.verdict):
+            self.breaks += 1
+            self.lost_tokens += event.verdict.lost_tokens
+
+    def _blame(self, event: FaultCaught) -> None:
+        key = (event.route, event.where, event.code)
+        if key in self.faults or len(self.faults) < FAULTS_KEPT:
+            self.faults[key] += 1
+
+    def describe(self) -> Described:
+        """Describe the sums for JSON."""
+        return {
+            "requests": self.requests,
+            "in_flight": len(self.in_flight),
+            "breaks": self.breaks,
+            "lost_tokens": self.lost_tokens,
+            "sidecar_mutations": self.sidecar_mutations,
+            "tokens": msgspec.to_builtins(self.tokens),
+            "faults": [
+                {"route": route, "where": where, "code": code, "count": count}
+                for (route, where, code), count in self.faults.most_common()
+            ],
+            "ledger": self.ledger
+            and {
+                "store": self.ledger.store,
+                "entries": self.ledger.entries,
+                "bytes": self.ledger.bytes,
+            },
+        }

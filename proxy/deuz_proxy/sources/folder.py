@@ -1,0 +1,154 @@
+"""What a folder holds that can be searched, and how each file is read safely.
+
+Rules:
+- Hidden files and folders, what tools write for themselves, binaries, files over the
+  limit, links that lead outside, and whatever is not a plain file are passed over and
+  counted by reason.
+- Names are relative, with `/`, in a fixed order; a link counts under its own name.
+- A folder that is missing is an error, never an empty list: it would empty the index.
+"""
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MOST_FILE_BYTES = 2_000_000
+MOST_FILES = 20_000
+# Written by tools for tools; a folder of code drowns in them.
+_GENERATED = ("node_modules", "__pycache__")
+
+HIDDEN = "hidden"
+GENERATED = "generated"
+BINARY = "binary"
+LARGE = "large"
+OUTSIDE = "outside"
+UNREADABLE = "unreadable"
+TOO_MANY = "too_many"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that may be read: its name, where it really is, and its stamp."""
+
+    name: str
+    real: Path
+    modified_ns: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class Listing:
+    """What one look at a folder gave."""
+
+    files: list[Found] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+class NotText(Exception):
+    """A file is not UTF-8 text; `reason` is a key of the skipped counts."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"file is passed over: {reason}")
+        self.reason = reason
+
+
+def list_folder(folder: Path, *, most_files: int = MOST_FILES) -> Listing:
+    """Return the folder's files by name, the first `most_files` of them.
+
+    Raises:
+        OSError: the folder itself cannot be read.
+    """
+    root = folder.resolve(strict=True)
+    listing = Listing()
+    for entry, name in _entries(root, "", listing.skipped):
+        found = _found(entry, name, root, listing.skipped)
+        if found is not None and len(listing.files) < most_files:
+            listing.files.append(found)
+        elif found is not None:
+            listing.skipped[TOO_MANY] += 1
+    return listing
+
+
+def read_text(found: Found) -> str:
+    """Return the file's text.
+
+    Raises:
+        NotText: it cannot be read, or is not UTF-8 text, or has grown too large.
+    """
+    try:
+        # Resolved before; a link put in its place since then is not followed.
+        descriptor = os.open(found.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise NotText(UNREADABLE) from error
+    if len(content) > MOST_FILE_BYTES:
+        raise NotText(LARGE)
+    if b"\0" in content:
+        raise NotText(BINARY)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NotText(BINARY) from error
+
+
+def _entries(
+    folder: Path, prefix: str, skipped: Counter[str]
+) -> Iterator[tuple["os.DirEntry[str]", str]]:
+    with os.scandir(folder) as scan:
+        entries = sorted(scan, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.name.startswith("."):
+            skipped[HIDDEN] += 1
+        elif not entry.is_dir(follow_symlinks=False):
+            yield entry, f"{prefix}{entry.name}"
+        elif entry.name in _GENERATED:
+            skipped[GENERATED] += 1
+        else:
+            yield from _inner(Path(entry.path), f"{prefix}{entry.name}/", skipped)
+
+
+def _inner(
+    folder: Path, prefix: str, skipped: Counter[str]
+) -> Iterator[tuple["os.DirEntry[str]", str]]:
+    try:
+        yield from _entries(folder, prefix, skipped)
+    except OSError:
+        # One folder that is closed to us, or just went, does not hide the others.
+        skipped[UNREADABLE] += 1
+
+
+def _found(
+    entry: "os.DirEntry[str]", name: str, root: Path, skipped: Counter[str]
+) -> Found | None:
+    try:
+        # Mounted config maps are made of links; inside the folder they are files.
+        path = Path(entry.path)
+        # Only links cost the walk: folders on the way here were none.
+        real = path.resolve(strict=True) if entry.is_symlink() else path
+        status = entry.stat()
+    except (OSError, RuntimeError):
+        # RuntimeError: links in a circle, before Python 3.13.
+        skipped[UNREADABLE] += 1
+        return None
+    reason = _reason_against(real, status, root)
+    if reason or not _is_utf8(name):
+        skipped[reason or UNREADABLE] += 1
+        return None
+    return Found(name, real, status.st_mtime_ns, status.st_size)
+
+
+def _reason_against(real: Path, status: os.stat_result, root: Path) -> str:
+    if not real.is_relative_to(root):
+        return OUTSIDE
+    if not stat.S_ISREG(status.st_mode):
+        return UNREADABLE
+    return LARGE if status.st_size > MOST_FILE_BYTES else ""
+
+
+def _is_utf8(name: str) -> bool:
+    """Return whether the name can be an id; on disk it may be any bytes."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)

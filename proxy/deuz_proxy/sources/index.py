@@ -1,0 +1,199 @@
+"""The search index of one folder: SQLite FTS5 with BM25. One thread owns it.
+
+Rules:
+- The index sees search words only (`words`), so no query can be a syntax error.
+- A score is the share of the best BM25 that the query could reach: 0 to 1, alike for
+  small and large folders. Words that nobody wrote count against it.
+- Ties end at name and position: the same folder and query give the same answer.
+"""
+
+import math
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from deuz_proxy.sources.chunks import Chunk
+from deuz_proxy.sources.words import words_of
+
+# Raised whenever words, chunks or tables change: an older file is built anew.
+_VERSION = 1
+_BUSY_SECONDS = 5.0
+# The rarest words carry a query; the rest of a pasted log is only work.
+_MOST_KNOWN_WORDS = 32
+# Unknown words lower the score, but a page of them must not hide a good hit.
+_MOST_UNKNOWN_WORDS = 4
+_MOST_CHARACTERS = 4_000
+# FTS5's own: idf of a word in more than half of all rows, and the bound k1 + 1 of what
+# repetition can add.
+_LEAST_IDF = 1e-6
+_SATURATION = 2.2
+
+_SCHEMA = """
+CREATE TABLE files (
+    name TEXT PRIMARY KEY, modified_ns INTEGER, size_bytes INTEGER, digest BLOB,
+    skipped TEXT
+) WITHOUT ROWID;
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY, name TEXT, position INTEGER, chunk TEXT, title TEXT,
+    text TEXT
+);
+CREATE INDEX chunks_by_name ON chunks (name);
+CREATE VIRTUAL TABLE words USING fts5(
+    title, body, content='', tokenize="unicode61 remove_diacritics 0"
+);
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, row);
+"""
+_TABLES = ("vocabulary", "words", "chunks", "files")
+_SEARCH = """
+SELECT chunks.name, chunks.chunk, chunks.text, bm25(words, 2.0, 1.0) AS rank
+FROM words JOIN chunks ON chunks.id = words.rowid
+WHERE words MATCH ? ORDER BY rank, chunks.name, chunks.position LIMIT ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a file looked like when it was indexed; `skipped` says why it was not."""
+
+    modified_ns: int
+    size_bytes: int
+    digest: bytes = b""
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that answers, best first."""
+
+    name: str
+    chunk: str
+    text: str
+    score: float
+
+
+class ChunkIndex:
+    """Chunks of files, by words. Every method may raise `sqlite3.Error`."""
+
+    def __init__(self, location: str) -> None:
+        # Autocommit: transactions are opened where they begin, in `change`.
+        self._connection = sqlite3.connect(
+            location, timeout=_BUSY_SECONDS, isolation_level=None
+        )
+        try:
+            self._build()
+        except sqlite3.Error:
+            self._connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file. May be called twice."""
+        self._connection.close()
+
+    def stamps(self) -> dict[str, Stamp]:
+        """Return what is known of each file, by name."""
+        rows = self._connection.execute("SELECT * FROM files").fetchall()
+        return {name: Stamp(*rest) for name, *rest in rows}
+
+    def begin(self) -> None:
+        """Open a change; other processes wait, readers see the state before it."""
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make the change visible, as a whole."""
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo an open change; nothing happens without one."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def mark(self, name: str, stamp: Stamp) -> None:
+        """Note what the file looks like; its chunks stay."""
+        self._connection.execute(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)",
+            (name, stamp.modified_ns, stamp.size_bytes, stamp.digest, stamp.skipped),
+        )
+
+    def replace(self, name: str, stamp: Stamp, chunks: Iterable[Chunk]) -> None:
+        """Put these chunks in place of those the file had."""
+        self.remove(name)
+        self.mark(name, stamp)
+        for position, chunk in enumerate(chunks):
+            cursor = self._connection.execute(
+                "INSERT INTO chunks (name, position, chunk, title, text)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (name, position, chunk.id, chunk.title, chunk.text),
+            )
+            self._connection.execute(
+                "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
+                (cursor.lastrowid, *_columns(name, chunk.title, chunk.text)),
+            )
+
+    def remove(self, name: str) -> None:
+        """Forget the file and its chunks."""
+        rows = self._connection.execute(
+            "SELECT id, title, text FROM chunks WHERE name = ?", (name,)
+        ).fetchall()
+        for row, title, text in rows:
+            # The index keeps no text: it must be told what it was given.
+            self._connection.execute(
+                "INSERT INTO words (words, rowid, title, body)"
+                " VALUES ('delete', ?, ?, ?)",
+                (row, *_columns(name, title, text)),
+            )
+        self._connection.execute("DELETE FROM chunks WHERE name = ?", (name,))
+        self._connection.execute("DELETE FROM files WHERE name = ?", (name,))
+
+    def search(self, text: str, *, limit: int, min_score: float) -> Sequence[Hit]:
+        """Return the best chunks for the text, none for a text without known words."""
+        words, best = self._weighed(dict.fromkeys(words_of(text[:_MOST_CHARACTERS])))
+        if not words or limit < 1:
+            return ()
+        asked = " OR ".join(f'"{word}"' for word in words)
+        rows = self._connection.execute(_SEARCH, (asked, limit)).fetchall()
+        hits = [
+            Hit(name, chunk, text, round(min(1.0, -rank / best), 9))
+            for name, chunk, text, rank in rows
+        ]
+        return tuple(hit for hit in hits if hit.score >= min_score)
+
+    def _weighed(self, words: Iterable[str]) -> tuple[Sequence[str], float]:
+        """Return the words worth asking for, and the best score they could reach."""
+        (rows,) = self._connection.execute("SELECT count(*) FROM chunks").fetchone()
+        known: list[tuple[float, str]] = []
+        unknown = 0
+        for word in words:
+            found = self._connection.execute(
+                "SELECT doc FROM vocabulary WHERE term = ?", (word,)
+            ).fetchone()
+            if found:
+                known.append((-_idf(rows, found[0]), word))
+            else:
+                unknown += 1
+        # Rarest first; equal ones by the alphabet.
+        asked = sorted(known)[:_MOST_KNOWN_WORDS]
+        missed = _idf(rows, 0) * min(unknown, _MOST_UNKNOWN_WORDS)
+        weight = missed - sum(negative for negative, _ in asked)
+        return [word for _, word in asked], _SATURATION * weight
+
+    def _build(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if version != _VERSION:
+            for table in _TABLES:
+                self._connection.execute(f"DROP TABLE IF EXISTS {table}")
+            for statement in _SCHEMA.split(";")[:-1]:
+                self._connection.execute(statement)
+            self._connection.execute(f"PRAGMA user_version = {_VERSION}")
+        self._connection.execute("COMMIT")
+
+
+def _idf(rows: int, holding: int) -> float:
+    """Return a word's weight as FTS5 works it out."""
+    return max(_LEAST_IDF, math.log((rows - holding + 0.5) / (holding + 0.5)))
+
+
+def _columns(name: str, title: str, text: str) -> tuple[str, str]:
+    """Return what is indexed of a chunk: where it stands, and what it says."""
+    body = text.removeprefix(title)
+    return " ".join(words_of(f"{name} {title}")), " ".join(words_of(body))

@@ -1,0 +1,69 @@
+"""Text as search words: the same rule for what is indexed and for what is asked.
+
+Rules:
+- A word is letters and digits only, so no word can be an operator of the index.
+- Case, accents and English plurals are folded; `getUserName` is also three words.
+- Chinese, Japanese and Korean have no spaces: they are taken in pairs of characters.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+# Runs of letters and digits; `_` parts words, as in most identifiers.
+_RUN = re.compile(r"[^\W_]+")
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CJK = re.compile(
+    r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
+)
+# Longer runs are encoded data: they would fill the index and never be asked for.
+_LONGEST_WORD = 64
+
+
+def words_of(text: str) -> Iterator[str]:
+    """Return the search words of the text, in order, with repetitions."""
+    for run in _RUN.findall(text):
+        if len(run) > _LONGEST_WORD and not _CJK.search(run):
+            continue
+        for part in _CJK.split(run):
+            yield from _latin(part)
+        for part in _CJK.findall(run):
+            yield from _pairs(unicodedata.normalize("NFKC", part))
+
+
+def _latin(run: str) -> Iterator[str]:
+    if not run:
+        return
+    parts = _HUMPS.split(run)
+    yield from _folded(run)
+    if len(parts) > 1:
+        for part in parts:
+            yield from _folded(part)
+
+
+def _folded(word: str) -> Iterator[str]:
+    bare = word
+    if not word.isascii():
+        apart = unicodedata.normalize("NFKD", word.casefold())
+        bare = "".join(c for c in apart if not unicodedata.combining(c))
+    # Folding may bring up characters that are no part of a word, as in `½`.
+    for run in _RUN.findall(bare.lower()):
+        yield _singular(run)
+
+
+def _singular(word: str) -> str:
+    """Strip the English plural (Harman's S stemmer): weak, but never odd."""
+    if len(word) <= 3 or not word.endswith("s"):  # noqa: PLR2004  # `gas`, `his`.
+        return word
+    if word.endswith("ies") and not word.endswith(("eies", "aies")):
+        return f"{word[:-3]}y"
+    if word.endswith(("us", "ss", "is")):
+        return word
+    return word[:-1]
+
+
+def _pairs(run: str) -> Iterator[str]:
+    if len(run) == 1:
+        yield run
+    for index in range(len(run) - 1):
+        yield run[index : index + 2]

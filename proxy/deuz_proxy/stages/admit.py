@@ -1,0 +1,155 @@
+"""Admit: read what came in, find out whose it is and what it asks for.
+
+Rules:
+- A body is read whole only where a route may look into it; all else streams through.
+- Identity comes from the credential; a header may narrow the scope, never widen it.
+- What is not understood is forwarded untouched, with a reason.
+"""
+
+import hashlib
+import re
+from dataclasses import replace
+from urllib.parse import parse_qsl
+
+from deuz_compiler import Envelope, NotLifted, chain, lift, scope_root, seed_of
+from deuz_proxy.calls import Call, Headers, Identity, Incoming, header
+from deuz_proxy.config.model import Config
+from deuz_proxy.config.routing import Target, lowered, resolve_target
+from deuz_proxy.observe.events import Trace
+from deuz_proxy.observe.watch import Watch
+from deuz_proxy.runtime import Runtime
+
+_CREDENTIALS = (b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key")
+# What the known clients send to name a session; a hint for side calls, never a key.
+_SESSIONS = (
+    b"x-claude-code-session-id",
+    b"session-id",
+    b"session_id",
+    b"thread-id",
+    b"x-session-id",
+    b"x-opencode-session",
+    b"x-conversation-id",
+)
+_SCOPE_NAME = re.compile(rb"[A-Za-z0-9._@:+-]{1,128}")
+
+
+async def admit_call(incoming: Incoming, runtime: Runtime, watch: Watch) -> Call:
+    """Return the request as a call: target, identity, body and its parts.
+
+    Raises:
+        UnknownUpstream: the path names an upstream that is not configured.
+        BodyTooLarge: the body is over the limit.
+    """
+    at, headers = runtime.clock(), incoming.headers
+    target = lowered(
+        resolve_target(runtime.config, incoming.target, headers),
+        header(headers, b"x-deuz-mode"),
+    )
+    identity = identify(headers, target, runtime.config)
+    body = None
+    passthrough = _why_not_read(incoming, target)
+    if passthrough is None:
+        with watch.waiting():
+            body = await incoming.read_body(
+                limit_bytes=runtime.config.limits.max_body_bytes
+            )
+    call = Call(
+        id=runtime.new_id(),
+        incoming=incoming,
+        target=target,
+        identity=identity,
+        body=body,
+        headers=headers,
+        at=at,
+        passthrough=passthrough,
+        trace=_trace(headers, runtime),
+    )
+    return _lift_call(call, body, runtime) if body is not None else call
+
+
+def identify(headers: Headers, target: Target, config: Config) -> Identity:
+    """Return who asks: the root of all state keys, the tenant's scope, a session."""
+    credential = _credential(headers, target)
+    tenant = _tenant(credential, config)
+    name = _scope_name(headers, config)
+    # A name that cannot be one must not widen the scope to the whole tenant.
+    is_missing = name == "" or (name is None and config.scope.required)
+    scope = f"{tenant}/{name}" if name else str(tenant)
+    root = scope_root(credential, scope=f"{target.upstream}\0{scope}")
+    session = next(
+        (value for n in _SESSIONS if (value := header(headers, n)) is not None), None
+    )
+    return Identity(
+        root=root,
+        seed=seed_of(root),
+        scope=scope,
+        is_known=tenant is not None and not is_missing,
+        session=hashlib.sha256(root + session).digest()[:16] if session else None,
+    )
+
+
+def _trace(headers: Headers, runtime: Runtime) -> Trace | None:
+    if runtime.new_trace is None:
+        return None
+    parent = header(headers, b"traceparent")
+    return runtime.new_trace(parent.decode("latin-1") if parent else None)
+
+
+def _why_not_read(incoming: Incoming, target: Target) -> str | None:
+    if target.mode == "off":
+        return "off"
+    if not target.api or incoming.method != "POST" or not incoming.has_body:
+        return "unknown_endpoint"
+    encoding = header(incoming.headers, b"content-encoding") or b"identity"
+    return None if encoding.lower() == b"identity" else "unknown_encoding"
+
+
+def _lift_call(call: Call, body: bytes, runtime: Runtime) -> Call:
+    identity = call.identity
+    known = runtime.checkpoints.find(identity.root, body)
+    try:
+        envelope = lift(call.target.api, body, seed=identity.seed, known=known)
+    except NotLifted as fault:
+        return replace(call, passthrough=fault.reason)
+    return replace(
+        call,
+        envelope=envelope,
+        chain=chain(envelope, root=identity.root),
+        is_probe=_is_probe(envelope),
+        passthrough="observe" if call.target.mode == "observe" else None,
+    )
+
+
+def _is_probe(envelope: Envelope) -> bool:
+    """Tell a call that only tests a key or a quota: one token of answer."""
+    return envelope.max_output_tokens == 1
+
+
+def _credential(headers: Headers, target: Target) -> bytes:
+    for name in _CREDENTIALS:
+        value = header(headers, name)
+        if value:
+            return value.removeprefix(b"Bearer ").removeprefix(b"bearer ")
+    query = dict(parse_qsl(target.path.partition("?")[2]))
+    # No credential is a credential too: all such callers share one anonymous scope.
+    return query.get("key", "").encode() or b"anonymous"
+
+
+def _tenant(credential: bytes, config: Config) -> str | None:
+    if not config.tenants:
+        return "default"
+    digest = "sha256:" + hashlib.sha256(credential).hexdigest()
+    for name, tenant in config.tenants.items():
+        if digest in tenant.keys:
+            return name
+    return None
+
+
+def _scope_name(headers: Headers, config: Config) -> str | None:
+    """Return the narrowing name, None if none was sent, "" if it cannot be one."""
+    for name in config.scope.headers:
+        value = header(headers, name.lower().encode())
+        if value is not None:
+            found = _SCOPE_NAME.fullmatch(value.strip())
+            return found.group().decode() if found else ""
+    return None

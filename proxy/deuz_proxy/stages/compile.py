@@ -1,0 +1,139 @@
+"""Compile: decide what is added, lay it out on the client's bytes, judge the prefix.
+
+Rules:
+- Nothing waits here: sources and ledger have answered, the answer is computed.
+- What is added is a pure function of what was recalled; the same request gives the
+  same bytes.
+- A shadow route goes all the way, and then sends the client's own bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+
+from deuz_compiler import (
+    Append,
+    Baseline,
+    Envelope,
+    Operation,
+    Surface,
+    Verdict,
+    judge,
+    lower,
+    part_span,
+    plain_elements,
+    prefix_of,
+    project,
+    segment_shares,
+)
+from deuz_proxy.calls import Call, Compiled, Known
+from deuz_proxy.errors import ContextRefused
+from deuz_proxy.observe.events import Compile
+from deuz_proxy.offers import compile_gathered, describe_compile, make_block
+from deuz_proxy.runtime import Runtime
+
+Operations = Mapping[int, tuple[Operation, ...]]
+
+
+def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
+    """Return the request as it will be sent.
+
+    Raises:
+        ContextRefused: mandatory context cannot be added and the route fails closed.
+    """
+    if call.envelope is None:
+        return Compiled(call.body)
+    own_cause = "ledger_lost" if known.is_ledger_lost else None
+    if known.gathered is None or known.place is None:
+        return lay_out(call, known.operations, runtime, own_cause=own_cause)
+    at_place = known.operations.get(known.place, ())
+    block, told = add_context(call, known, runtime)
+    pending = {known.place: (*at_place, block)} if block is not None else {}
+    compiled = lay_out(call, {**known.operations, **pending}, runtime)
+    return replace(compiled, pending=pending, compile=told)
+
+
+def add_context(
+    call: Call, known: Known, runtime: Runtime, *, free_tokens: int | None = None
+) -> tuple[Append | None, Compile]:
+    """Return the new block, if anything was selected, and the account of it.
+
+    Raises:
+        ContextRefused: the compiler refused and the route fails closed.
+    """
+    if call.envelope is None or known.gathered is None:
+        raise ValueError("nothing was gathered for this request")
+    started_at, start = runtime.clock(), runtime.monotonic()
+    surface = project(call.envelope, known.operations, part_span)
+    compilation = compile_gathered(
+        call, known, surface, runtime, free_tokens=free_tokens
+    )
+    if compilation.refusal is not None and call.target.is_closed_on_error:
+        raise ContextRefused(reason=compilation.refusal.reason)
+    told = describe_compile(
+        compilation.manifest,
+        known.gathered,
+        started_at=started_at,
+        duration_seconds=runtime.monotonic() - start,
+    )
+    return make_block(call, known, compilation), told
+
+
+def lay_out(
+    call: Call, operations: Operations, runtime: Runtime, *, own_cause: str | None = None
+) -> Compiled:
+    """Return the request with the operations applied, and the verdict on its prefix."""
+    envelope = _envelope(call)
+    surface = project(envelope, operations, part_span)
+    inbound = prefix_of(envelope, plain_elements(envelope))
+    is_sent = call.target.mode == "compile"
+    outbound = prefix_of(envelope, surface.elements) if is_sent else inbound
+    sighting = runtime.tracker.sight(
+        call.chain[envelope.lead :],
+        inbound,
+        session=call.identity.session,
+        is_probe=call.is_probe,
+    )
+    current = Baseline(inbound, outbound, call.at, 0.0)
+    verdict = judge(
+        sighting.baselines,
+        current,
+        body=envelope.body,
+        kept=runtime.tracker.kept_text,
+        own_cause=own_cause,
+    )
+    latest = sighting.baselines[0] if sighting.baselines else None
+    shown = surface.elements if is_sent else plain_elements(envelope)
+    ours = [e.is_ours for e in shown if e.turn >= envelope.lead]
+    return Compiled(
+        body=lower(envelope.body, surface.edits) if is_sent else envelope.body,
+        surface=surface,
+        inbound=inbound,
+        outbound=outbound,
+        sighting=sighting,
+        verdict=_located(verdict, envelope, surface),
+        shares=segment_shares(latest, outbound, ours),
+        operations=operations,
+        passthrough=None if surface.edits and is_sent else call.passthrough,
+    )
+
+
+def _located(verdict: Verdict, envelope: Envelope, surface: Surface) -> Verdict:
+    """Give a break in the history its place in the client's body."""
+    if verdict.segment != "turn" or verdict.index is None or verdict.offset is not None:
+        return verdict
+    turn = envelope.lead + verdict.index
+    if verdict.owner == "sidecar":
+        elements = [e for e in surface.elements if e.turn >= envelope.lead]
+        turn = elements[verdict.index].turn if verdict.index < len(elements) else turn
+    if turn >= len(envelope.turns):
+        return verdict
+    offset = envelope.turns[turn].start
+    return msgspec.structs.replace(verdict, offset=offset)
+
+
+def _envelope(call: Call) -> Envelope:
+    if call.envelope is None:
+        raise ValueError("a request that is not understood has no layout")
+    return call.envelope

@@ -1,0 +1,140 @@
+"""Recall: what the conversation already holds, and what the sources offer now.
+
+Rules:
+- Only routes that compile ask the ledger or a source; an unknown scope gets no context.
+- Retrieval answers a turn with fresh user text, once; the block then stays.
+- One deadline for all sources: who is late is counted and left behind.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from deuz_compiler import (
+    Append,
+    Candidate,
+    Operation,
+    digest_text,
+    place_for_context,
+    user_text,
+)
+from deuz_proxy.calls import Call, Gathered, Known, SourceAnswer, header
+from deuz_proxy.errors import StoreFailed
+from deuz_proxy.observe.events import FaultCaught
+from deuz_proxy.ports import Query, Source
+from deuz_proxy.runtime import Runtime
+
+_COMPILING = ("shadow", "compile")
+_LONGEST_QUERY = 2000
+_HOLDOUT_STEPS = 1 << 16
+
+Answer = tuple[SourceAnswer, Sequence[Candidate]]
+
+
+async def recall_context(call: Call, runtime: Runtime) -> Known:
+    """Return the ledger's operations on this history and, if due, new candidates.
+
+    A ledger that fails is counted and answered with nothing: the request goes on.
+    """
+    if call.envelope is None or call.target.mode not in _COMPILING:
+        return Known()
+    if not call.identity.is_known or _is_held_out(call, runtime):
+        return Known()
+    try:
+        operations = await _read_ledger(call, runtime)
+    except StoreFailed as fault:
+        runtime.notice(FaultCaught(call.target.route, "recall", fault.code))
+        return Known(is_ledger_lost=True)
+    due = _due_place(call, operations, runtime)
+    if due is None:
+        return Known(operations)
+    place, reason = due
+    return Known(operations, await _gather(call, runtime, place, reason), place)
+
+
+async def _read_ledger(
+    call: Call, runtime: Runtime
+) -> Mapping[int, tuple[Operation, ...]]:
+    first = call.envelope.lead if call.envelope else 0
+    found = await runtime.ledger.read(call.chain[first:])
+    return {first + i: operations for i, operations in enumerate(found) if operations}
+
+
+def _due_place(
+    call: Call, operations: Mapping[int, tuple[Operation, ...]], runtime: Runtime
+) -> tuple[int, str] | None:
+    """Return the turn behind which new context is due and why, or None."""
+    envelope = call.envelope
+    place = place_for_context(envelope) if envelope else None
+    if envelope is None or place is None or call.is_probe or not runtime.sources:
+        return None
+    blocks = [
+        index
+        for index, known in operations.items()
+        if any(isinstance(operation, Append) for operation in known)
+    ]
+    if place in blocks:
+        return None
+    if header(call.headers, b"x-deuz-refresh") == b"1":
+        return place, "host-request"
+    if not blocks:
+        return place, "initial"
+    steps = sum(t.role == "assistant" for t in envelope.turns[max(blocks) :])
+    is_due = steps >= runtime.config.context.refresh.min_steps
+    return (place, "fresh-turn") if is_due else None
+
+
+async def _gather(call: Call, runtime: Runtime, place: int, reason: str) -> Gathered:
+    refresh = runtime.config.context.refresh
+    text = _query_text(call, place)
+    query = Query(text, call.identity.scope, refresh.candidates_per_source)
+    deadline = asyncio.get_running_loop().time() + refresh.deadline_ms / 1000
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(_ask(source, query, deadline, runtime))
+            for source in runtime.sources
+        ]
+    answers = [task.result() for task in tasks]
+    return Gathered(
+        refresh_reason=reason,
+        candidates=tuple(c for _, found in answers for c in found),
+        answers=tuple(answer for answer, _ in answers),
+        query_digest=digest_text(text),
+    )
+
+
+async def _ask(
+    source: Source, query: Query, deadline: float, runtime: Runtime
+) -> Answer:
+    start = runtime.monotonic()
+    error = None
+    found: Sequence[Candidate] = ()
+    try:
+        async with asyncio.timeout_at(deadline):
+            found = await source.find(query)
+        status = "ok" if found else "empty"
+    except TimeoutError:
+        status = "late"
+    except Exception as fault:  # noqa: BLE001  # A source may be anybody's code.
+        status, error = "failed", getattr(fault, "code", type(fault).__name__)
+    seconds = runtime.monotonic() - start
+    return SourceAnswer(source.id, source.kind, status, seconds, error), found
+
+
+def _query_text(call: Call, place: int) -> str:
+    if call.envelope is None:
+        return ""
+    turn = call.envelope.turns[place]
+    raw = call.envelope.body[turn.start : turn.end]
+    return user_text(call.envelope.wire, raw)[:_LONGEST_QUERY]
+
+
+def _is_held_out(call: Call, runtime: Runtime) -> bool:
+    """Tell whether this conversation is of the share that is measured but left alone.
+
+    Its first turn decides, so that a conversation never changes sides.
+    """
+    share = runtime.config.context.holdout
+    if not share or call.envelope is None or len(call.chain) <= call.envelope.lead:
+        return False
+    first = call.chain[call.envelope.lead]
+    return int.from_bytes(first[-2:], "big") < share * _HOLDOUT_STEPS

@@ -1,0 +1,76 @@
+"""Relay: the answer's bytes to the client as they arrive, the meter beside them.
+
+Rules:
+- A chunk goes out before the meter sees its copy: the observer never delays.
+- A broken answer looks broken: the client's connection is ended, never tidied up.
+- A client that leaves ends the upstream's answer too.
+"""
+
+from deuz_proxy.calls import Sent, Totals
+from deuz_proxy.errors import UpstreamBroken
+from deuz_proxy.observe.watch import Watch
+from deuz_proxy.ports import Client
+
+_FIRST_BAD = 400
+# What an error's text is kept for: to recognise an overflow that was only observed.
+_MOST_ERROR_BYTES = 65_536
+
+
+class Relay:
+    """One answer on its way. What it counted stays readable if the way is cut."""
+
+    def __init__(self, sent: Sent, client: Client, watch: Watch) -> None:
+        self._sent = sent
+        self._client = client
+        self._watch = watch
+        self._bytes = 0
+        self._first_byte: float | None = None
+        self._error_text: list[bytes] = []
+        self._error_bytes = 0
+
+    async def run(self) -> Totals:
+        """Hand the whole answer through and return how it ended."""
+        reply = self._sent.reply
+        try:
+            await self._client.start(reply.status, reply.reason, reply.headers)
+            # What was held has been metered already.
+            for chunk in self._sent.held:
+                await self._write(chunk)
+            async for chunk in self._sent.rest:
+                await self._write(chunk)
+                self._meter(chunk)
+            await self._client.finish()
+        except UpstreamBroken as fault:
+            self._client.abort()
+            return self.totals("truncated", error=fault.code)
+        except OSError:
+            return self.totals("client_closed")
+        finally:
+            await reply.close()
+        return self.totals("ok" if reply.status < _FIRST_BAD else "upstream_error")
+
+    def totals(self, outcome: str, *, error: str | None = None) -> Totals:
+        """Return what was relayed so far."""
+        return Totals(
+            outcome=outcome,
+            status=self._sent.reply.status,
+            response_bytes=self._bytes,
+            first_byte_seconds=self._first_byte,
+            error=error,
+            error_body=b"".join(self._error_text),
+        )
+
+    async def _write(self, chunk: bytes) -> None:
+        if self._first_byte is None:
+            self._first_byte = self._watch.elapsed()
+        self._bytes += len(chunk)
+        with self._watch.waiting():
+            await self._client.write(chunk)
+
+    def _meter(self, chunk: bytes) -> None:
+        plain = self._sent.decode(chunk)
+        self._sent.meter.feed(plain)
+        is_bad = self._sent.reply.status >= _FIRST_BAD
+        if is_bad and self._error_bytes < _MOST_ERROR_BYTES:
+            self._error_text.append(plain)
+            self._error_bytes += len(plain)

@@ -1,0 +1,266 @@
+"""Settle: what is kept of an answered request, and what is told of it.
+
+Rules:
+- Operations and baselines are kept once the upstream accepted, before the client can
+  send what follows.
+- Usage is the second witness of the prefix; without it nothing is claimed.
+- Nothing here can fail the request: it has been served.
+"""
+
+from dataclasses import dataclass
+
+from deuz_compiler import (
+    Baseline,
+    OverflowSignal,
+    ReplyFacts,
+    Usage,
+    Verdict,
+    checkpoint_of,
+    recognise_finish,
+    recognise_overflow,
+    recognise_silent,
+    weigh_usage,
+)
+from deuz_proxy.calls import Call, Compiled, Sent, Totals
+from deuz_proxy.errors import StoreFailed
+from deuz_proxy.observe.events import (
+    FaultCaught,
+    Overflow,
+    Placement,
+    RequestFinished,
+    UpstreamCall,
+)
+from deuz_proxy.observe.watch import Watch
+from deuz_proxy.runtime import Runtime
+
+_DELIBERATE = ("overflow_recovery",)
+_LONG_MARKER = b'"ttl":"1h"'
+_TTL_SECONDS = {"anthropic": 300.0, "openai_chat": 600.0}
+_LONG_TTL_SECONDS = 3600.0
+# OpenAI caches from 1024 tokens on and counts in steps of 128.
+_OPENAI_LEAST, _OPENAI_STEP = 1024, 128
+
+
+@dataclass(slots=True)
+class Story:
+    """What the line knows of a request so far. Written by the task that serves it.
+
+    It is told once, when the request is over, however it ended.
+    """
+
+    call: Call
+    compiled: Compiled
+    watch: Watch
+    totals: Totals
+    sent: Sent | None = None
+    overflows: tuple[Overflow, ...] = ()
+    upstream_calls: tuple[UpstreamCall, ...] = ()
+
+
+async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
+    """Commit what an accepted request added and take it as the new baseline."""
+    if call.envelope is None or compiled.inbound is None or compiled.outbound is None:
+        return
+    if compiled.pending:
+        try:
+            await runtime.ledger.commit(
+                {call.chain[i]: operations for i, operations in compiled.pending.items()}
+            )
+        except StoreFailed as fault:
+            runtime.notice(FaultCaught(call.target.route, "settle", fault.code))
+    checkpoint = checkpoint_of(call.envelope, seed=call.identity.seed)
+    runtime.checkpoints.keep(call.identity.root, call.envelope.body, checkpoint)
+    if compiled.sighting is None:
+        return
+    runtime.tracker.record(
+        compiled.sighting,
+        call.chain[call.envelope.lead :],
+        current_baseline(call, compiled),
+        session=call.identity.session,
+        texts=_segment_texts(call, compiled),
+    )
+
+
+def current_baseline(call: Call, compiled: Compiled) -> Baseline:
+    """Return this request as what a later one will be compared with."""
+    if compiled.inbound is None or compiled.outbound is None:
+        raise ValueError("a request without a prefix has no baseline")
+    is_long = call.body is not None and _LONG_MARKER in call.body
+    ttl = _LONG_TTL_SECONDS if is_long else _TTL_SECONDS.get(call.target.api, 600.0)
+    return Baseline(compiled.inbound, compiled.outbound, call.at, ttl)
+
+
+def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes], ...]:
+    """Return tools and system by digest: what a later break is explained from."""
+    if call.envelope is None or compiled.outbound is None:
+        return ()
+    segments = (compiled.outbound.tools, compiled.outbound.system)
+    body = call.envelope.body
+    return tuple((s.digest, body[s.start : s.end]) for s in segments if s.digest)
+
+
+def finish_call(story: Story, runtime: Runtime) -> None:
+    """Weigh the answer's usage, learn from it, and tell what happened."""
+    facts = story.sent.meter.close() if story.sent else ReplyFacts()
+    usage = facts.usage
+    _learn(story, usage, runtime)
+    runtime.notice(
+        _finished(story, facts, _weighed(story, usage), _overflows(story, facts, runtime))
+    )
+
+
+def _learn(story: Story, usage: Usage | None, runtime: Runtime) -> None:
+    compiled, envelope = story.compiled, story.call.envelope
+    if usage is None or usage.is_anomalous or envelope is None:
+        return
+    total = usage.input_total
+    if total and compiled.outbound is not None:
+        estimated = compiled.outbound.total_tokens
+        runtime.estimates.learn(envelope.model, estimated=estimated, actual=total)
+    frontier = _frontier(story.call.target.api, usage)
+    if frontier is not None and compiled.sighting is not None:
+        runtime.tracker.note_frontier(compiled.sighting.conversation, frontier)
+
+
+def _frontier(api: str, usage: Usage) -> int | None:
+    """Return how many tokens of the prefix the provider now holds, if it said so."""
+    if usage.cache_read is None:
+        return None
+    if usage.cache_write is not None or api == "anthropic":
+        held = usage.cache_read + (usage.cache_write or 0)
+        return held or None
+    total = usage.input_total or 0
+    # Nothing read and no write counted: the provider may not cache at all.
+    if total < _OPENAI_LEAST:
+        return None
+    return total // _OPENAI_STEP * _OPENAI_STEP
+
+
+def _weighed(story: Story, usage: Usage | None) -> Verdict | None:
+    compiled = story.compiled
+    if compiled.verdict is None:
+        return None
+    if compiled.sighting is not None and compiled.sighting.is_side_call:
+        return Verdict("side_call")
+    baselines = compiled.sighting.baselines if compiled.sighting else ()
+    latest = baselines[0] if baselines else None
+    return weigh_usage(compiled.verdict, latest, usage, now=story.call.at)
+
+
+def _overflows(
+    story: Story, facts: ReplyFacts, runtime: Runtime
+) -> tuple[Overflow, ...]:
+    """Return what was seen of overflow: what the line handled, or what it only saw."""
+    if story.overflows or story.sent is None:
+        return story.overflows
+    totals = story.totals
+    if totals.error_body:
+        signal = recognise_overflow(totals.status, totals.error_body)
+        return _seen("rejected", signal)
+    if facts.error_body:
+        signal = recognise_overflow(
+            totals.status, facts.error_body, is_stream_event=True
+        )
+        return _seen("in_stream", signal)
+    return _seen("silent", recognise_finish(facts) or _silent(story, facts, runtime))
+
+
+def _silent(
+    story: Story, facts: ReplyFacts, runtime: Runtime
+) -> OverflowSignal | None:
+    envelope, outbound = story.call.envelope, story.compiled.outbound
+    if envelope is None or outbound is None or facts.usage is None:
+        return None
+    window = runtime.models.window(envelope.model)
+    return recognise_silent(
+        facts.usage,
+        facts.finish_reason,
+        has_content=facts.has_content,
+        window_tokens=window.room(0) if window else None,
+        estimated_tokens=runtime.estimates.calibrated(
+            envelope.model, outbound.total_tokens
+        ),
+    )
+
+
+def _seen(stage: str, signal: OverflowSignal | None) -> tuple[Overflow, ...]:
+    if signal is None:
+        return ()
+    return (Overflow(stage, "observed", signal.limit_tokens, signal.requested_tokens),)
+
+
+def _finished(
+    story: Story,
+    facts: ReplyFacts,
+    verdict: Verdict | None,
+    overflows: tuple[Overflow, ...],
+) -> RequestFinished:
+    call, compiled, totals = story.call, story.compiled, story.totals
+    target, envelope = call.target, call.envelope
+    return RequestFinished(
+        request_id=call.id,
+        route=target.route,
+        upstream=target.upstream,
+        wire=target.api or target.family,
+        mode=target.mode,
+        method=call.incoming.method,
+        path=target.path.partition("?")[0],
+        model=envelope.model if envelope else facts.model,
+        response_model=facts.model,
+        status=totals.status,
+        outcome=totals.outcome,
+        error=totals.error,
+        at=call.at,
+        duration_seconds=story.watch.elapsed(),
+        first_byte_seconds=totals.first_byte_seconds,
+        is_streamed=bool(envelope and envelope.is_streamed),
+        request_bytes=len(compiled.body or b""),
+        response_bytes=totals.response_bytes,
+        stages=story.watch.stages(),
+        passthrough=compiled.passthrough or call.passthrough,
+        conversation=compiled.sighting.conversation if compiled.sighting else None,
+        usage=facts.usage,
+        usage_status=_usage_status(facts.usage),
+        finish_reason=facts.finish_reason,
+        response_id=facts.response_id,
+        estimated_input_tokens=(
+            compiled.outbound.total_tokens if compiled.outbound else None
+        ),
+        verdict=verdict,
+        segments=compiled.shares,
+        placements=_placements(compiled),
+        compile=compiled.compile,
+        overflows=overflows,
+        compactions=compiled.compactions,
+        upstream_calls=story.upstream_calls,
+        max_output_tokens=envelope.max_output_tokens if envelope else None,
+        sidecar_mutations=_mutations(verdict, compiled),
+        trace=call.trace,
+    )
+
+
+def _usage_status(usage: Usage | None) -> str:
+    if usage is None:
+        return "absent"
+    return "anomalous" if usage.is_anomalous else "reported"
+
+
+def _placements(compiled: Compiled) -> tuple[Placement, ...]:
+    if compiled.surface is None:
+        return ()
+    return tuple(
+        Placement(
+            turn=block.turn,
+            records=tuple(f"{r.source}/{r.record_id}" for r in block.append.records),
+            tokens=block.append.tokens,
+            is_new=block.turn in compiled.pending,
+            form=block.append.form,
+        )
+        for block in compiled.surface.blocks
+    )
+
+
+def _mutations(verdict: Verdict | None, compiled: Compiled) -> int:
+    """Count a prefix change that is ours and was not meant: it must never happen."""
+    is_ours = verdict is not None and verdict.owner == "sidecar"
+    return int(is_ours and compiled.own_cause not in _DELIBERATE)

@@ -1,0 +1,211 @@
+"""Which conversation a request belongs to, and what the provider has seen of it.
+
+Rules:
+- A conversation is found by the longest lineage that an accepted request ended with.
+- A history that goes on from a place more often than it was sent is an edit; one that
+  was sent twice may go on twice: then it is a fork, a conversation of its own.
+- Bounded everywhere; the least recently used conversation goes as a whole.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from deuz_compiler import Baseline, Prefix
+from deuz_proxy.calls import Sighting
+
+_MOST_BASELINES = 4
+_MOST_NODES = 8
+
+
+@dataclass(slots=True)
+class _Node:
+    """A place where a request ended: how often it was sent, how often it went on."""
+
+    conversation: str
+    seen: int = 0
+    continued: int = 0
+
+
+@dataclass(slots=True)
+class _Conversation:
+    baselines: tuple[Baseline, ...] = ()
+    nodes: list[bytes] = field(default_factory=list)
+
+
+class Tracker:
+    """Baselines by conversation. Used from the loop's thread only."""
+
+    def __init__(
+        self,
+        *,
+        new_id: Callable[[], str],
+        max_conversations: int = 10_000,
+        max_text_bytes: int = 16_777_216,
+    ) -> None:
+        self._new_id = new_id
+        self._max_conversations = max_conversations
+        self._conversations: OrderedDict[str, _Conversation] = OrderedDict()
+        self._nodes: dict[bytes, _Node] = {}
+        self._sessions: OrderedDict[bytes, str] = OrderedDict()
+        self._texts = _Texts(max_text_bytes)
+        self.kept_text = self._texts.get
+
+    def __len__(self) -> int:
+        return len(self._conversations)
+
+    def sight(
+        self,
+        keys: Sequence[bytes],
+        current: Prefix,
+        *,
+        session: bytes | None,
+        is_probe: bool,
+    ) -> Sighting:
+        """Return the request's conversation and its baselines, the latest first.
+
+        `keys` are the lineage keys of the request's turns behind the leading system
+        ones; nothing is changed by looking.
+        """
+        count, node = self._longest(keys)
+        if node is None:
+            return self._unseen(current, session, is_probe=is_probe)
+        conversation = self._conversations[node.conversation]
+        is_going_on = count < len(keys)
+        latest = conversation.baselines[0]
+        is_newest = latest.inbound.count == count
+        if is_going_on and not is_newest and node.seen > node.continued:
+            return Sighting(self._new_id(), (_cut(latest, count),), is_fork=True)
+        return Sighting(node.conversation, conversation.baselines)
+
+    def record(
+        self,
+        sighting: Sighting,
+        keys: Sequence[bytes],
+        baseline: Baseline,
+        *,
+        session: bytes | None,
+        texts: Sequence[tuple[bytes, bytes]],
+    ) -> None:
+        """Take an accepted request as its conversation's latest baseline."""
+        if not keys:
+            return
+        name = sighting.conversation
+        conversation = self._conversations.setdefault(name, _Conversation())
+        self._conversations.move_to_end(name)
+        count, node = self._longest(keys)
+        if node is not None and count < len(keys):
+            node.continued += 1
+        self._end_at(name, conversation, keys[-1])
+        if not conversation.nodes or keys[0] not in self._nodes:
+            self._end_at(name, conversation, keys[0])
+        conversation.baselines = _with(conversation.baselines, baseline)
+        for digest, text in texts:
+            self._texts.put(digest, text)
+        if session is not None and not sighting.is_side_call:
+            self._sessions[session] = name
+            self._sessions.move_to_end(session)
+        self._shrink()
+
+    def note_frontier(self, conversation: str, tokens: int) -> None:
+        """Keep how much of its newest prefix the provider said it holds in cache."""
+        known = self._conversations.get(conversation)
+        if known is not None and known.baselines:
+            newest = msgspec.structs.replace(
+                known.baselines[0], frontier_tokens=tokens
+            )
+            known.baselines = (newest, *known.baselines[1:])
+
+    def _longest(self, keys: Sequence[bytes]) -> tuple[int, _Node | None]:
+        for index in range(len(keys) - 1, -1, -1):
+            node = self._nodes.get(keys[index])
+            if node is not None:
+                return index + 1, node
+        return 0, None
+
+    def _unseen(
+        self, current: Prefix, session: bytes | None, *, is_probe: bool
+    ) -> Sighting:
+        main = self._sessions.get(session) if session else None
+        known = self._conversations.get(main) if main else None
+        is_apart = known is not None and any(
+            known.baselines[0].inbound.head(name).digest != current.head(name).digest
+            for name in ("tools", "system")
+        )
+        return Sighting(self._new_id(), is_side_call=is_probe or is_apart)
+
+    def _end_at(self, name: str, conversation: _Conversation, key: bytes) -> None:
+        node = self._nodes.get(key)
+        if node is None or node.conversation != name:
+            node = self._nodes[key] = _Node(name)
+            conversation.nodes.append(key)
+        node.seen += 1
+        while len(conversation.nodes) > _MOST_NODES:
+            # The first place stays: edits of early turns are recognised by it.
+            self._forget_node(name, conversation.nodes.pop(1))
+
+    def _forget_node(self, name: str, key: bytes) -> None:
+        node = self._nodes.get(key)
+        if node is not None and node.conversation == name:
+            del self._nodes[key]
+
+    def _shrink(self) -> None:
+        while len(self._conversations) > self._max_conversations:
+            name, conversation = self._conversations.popitem(last=False)
+            for key in conversation.nodes:
+                self._forget_node(name, key)
+        while len(self._sessions) > self._max_conversations:
+            self._sessions.popitem(last=False)
+
+
+class _Texts:
+    """Texts of tools and system by digest: shared, bounded in bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._texts: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def get(self, digest: bytes) -> bytes | None:
+        return self._texts.get(digest)
+
+    def put(self, digest: bytes, text: bytes) -> None:
+        if digest in self._texts:
+            self._texts.move_to_end(digest)
+            return
+        self._texts[digest] = text
+        self._bytes += len(text)
+        while self._bytes > self._max_bytes:
+            _, gone = self._texts.popitem(last=False)
+            self._bytes -= len(gone)
+
+
+def _with(baselines: tuple[Baseline, ...], newest: Baseline) -> tuple[Baseline, ...]:
+    """Put the newest first; of others, keep those with another head."""
+    others = tuple(old for old in baselines if _head(old) != _head(newest))
+    return (newest, *others)[:_MOST_BASELINES]
+
+
+def _head(baseline: Baseline) -> tuple[bytes, ...]:
+    prefix = baseline.outbound
+    names = ("model", "params", "tools", "system")
+    return tuple(prefix.head(name).digest for name in names)
+
+
+def _cut(baseline: Baseline, count: int) -> Baseline:
+    """Return the baseline up to a number of the client's turns, for a fork."""
+    # With blocks of ours in between, the shared part is at least the client's turns.
+    return msgspec.structs.replace(
+        baseline,
+        inbound=_cut_prefix(baseline.inbound, count),
+        outbound=_cut_prefix(baseline.outbound, count),
+        frontier_tokens=None,
+    )
+
+
+def _cut_prefix(prefix: Prefix, count: int) -> Prefix:
+    return msgspec.structs.replace(
+        prefix, digests=prefix.digests[: 8 * count], tokens=prefix.tokens[: 4 * count]
+    )

@@ -1,0 +1,53 @@
+"""What is asked of each subject: sizes, concurrency, and how a conversation grows.
+
+Rules:
+- `first` opens a new conversation with each request; `known` sends histories that
+  were seen before, with one step of 2 KB more. One repeated body measures neither.
+- Every step ends in a turn of the user: the compile subject has to search and place
+  each time, its worst case; most turns of real agents are tool results.
+- All numbers of requests are fixed and small: a sample cannot run away.
+"""
+
+from dataclasses import dataclass
+
+MAX_SECONDS = 25
+EVENTS_PER_STREAM = 100
+EVENT_GAP_MICROSECONDS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One workload: `talks` conversations over `concurrency` connections.
+
+    `primed` requests of each conversation come before the measurement, `steps` are
+    measured.
+    """
+
+    name: str
+    size: str
+    concurrency: int
+    talks: int
+    primed: int
+    steps: int
+    is_streamed: bool = False
+
+
+def list_cells(*, primed: int, scale: float) -> tuple[Cell, ...]:
+    """Return the workloads; `scale` 1 is the full form."""
+
+    def count(full: int) -> int:
+        return max(1, round(full * scale))
+
+    return (
+        Cell("2k c1", "2k", 1, 1, 0, count(1500)),
+        Cell("2k c64", "2k", 64, 64, 0, count(120)),
+        Cell("100k known c1", "100k", 1, 48, primed, count(16)),
+        Cell("100k known c64", "100k", 64, 192, primed, count(12)),
+        Cell("100k first c1", "100k", 1, 1, 0, count(600)),
+        Cell("100k first c64", "100k", 64, 64, 0, count(40)),
+        Cell("1m known c1", "1m", 1, 24, primed, count(10)),
+        Cell("1m known c64", "1m", 64, 64, primed, count(8)),
+        Cell("1m first c1", "1m", 1, 1, 0, count(200)),
+        Cell("1m first c64", "1m", 64, 64, 0, count(8)),
+        Cell("64 streams", "2k", 64, 64, 0, count(3), is_streamed=True),
+    )

@@ -1,0 +1,135 @@
+"""What is measured: how each subject is started in front of the same upstream.
+
+Rules:
+- A subject is one process tree that listens on the port it is given.
+- `direct` is no process: the load goes to the upstream itself.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench import bodies
+
+NGINX_CONFIG = """\
+daemon off; master_process off; worker_processes 1;
+error_log stderr error; pid {folder}/nginx.pid;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; keepalive_requests 1000000;
+  client_max_body_size 64m; client_body_buffer_size 2m;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  upstream provider {{
+    server 127.0.0.1:{upstream}; keepalive 128; keepalive_requests 1000000;
+  }}
+  server {{
+    listen 127.0.0.1:{port} backlog=1024;
+    location / {{
+      proxy_pass http://provider; proxy_http_version 1.1;
+      proxy_set_header Connection ""; proxy_buffering off; proxy_request_buffering off;
+    }}
+  }}
+}}
+"""
+
+SIDECAR_CONFIG = """\
+listen: 127.0.0.1:{port}
+admin: {{listen: 127.0.0.1:{admin}}}
+upstreams:
+  bench: {{url: "http://127.0.0.1:{upstream}", wire: openai}}
+routes:
+  - {{path: /v1/chat/completions, upstream: bench, mode: {mode}}}
+models:
+  bench: {{context_window: 4000000, max_output_tokens: 8000}}
+context:
+  budget: {{max_tokens: 320}}
+  sources:
+    - {{id: notes, kind: rag, type: files, path: "{folder}/notes"}}
+telemetry: {{otlp: {{endpoint: "http://127.0.0.1:{upstream}"}}}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where a subject listens and what it forwards to."""
+
+    own: int
+    admin: int
+    upstream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something to measure: its name and the command that starts it in a folder."""
+
+    name: str
+    command: Callable[[Path, Ports], list[str]]
+
+
+def make_nginx(folder: Path, ports: Ports) -> list[str]:
+    """Return the command of nginx as an unbuffered reverse proxy with one worker."""
+    config = folder / "nginx.conf"
+    config.write_text(
+        NGINX_CONFIG.format(folder=folder, port=ports.own, upstream=ports.upstream)
+    )
+    return ["nginx", "-p", str(folder), "-c", str(config), "-e", "stderr"]
+
+
+def make_floor(_folder: Path, ports: Ports) -> list[str]:
+    """Return the command of our plain aiohttp pass-through."""
+    module = [sys.executable, "-m", "tests.bench.floor"]
+    return [*module, str(ports.own), str(ports.upstream)]
+
+
+def make_observe(folder: Path, ports: Ports) -> list[str]:
+    """Return the command of the sidecar that only watches, telemetry exported."""
+    return _make_sidecar(folder, ports, mode="observe")
+
+
+def make_compile(folder: Path, ports: Ports) -> list[str]:
+    """Return the command of the sidecar that searches and places on each user turn."""
+    return _make_sidecar(folder, ports, mode="compile")
+
+
+SUBJECTS = (
+    Subject("nginx", make_nginx),
+    Subject("aio-floor", make_floor),
+    Subject("observe", make_observe),
+    Subject("compile", make_compile),
+)
+
+
+def list_available() -> tuple[Subject, ...]:
+    """Return the subjects that can be started on this machine."""
+    has_nginx = shutil.which("nginx") is not None
+    return tuple(item for item in SUBJECTS if has_nginx or item.name != "nginx")
+
+
+def build_native(folder: Path) -> None:
+    """Compile the upstream and the load generator into the folder."""
+    source = Path(__file__).parent / "native"
+    for name in ("upstream", "load"):
+        command = ["gcc", "-O2", "-o", str(folder / name), str(source / f"{name}.c")]
+        subprocess.run(command, check=True)
+
+
+def _make_sidecar(folder: Path, ports: Ports, *, mode: str) -> list[str]:
+    notes = folder / "notes"
+    notes.mkdir()
+    for number, text in enumerate(bodies.make_documents(200)):
+        (notes / f"{number:03}.md").write_text(text)
+    config = folder / "deuz.yaml"
+    config.write_text(
+        SIDECAR_CONFIG.format(
+            folder=folder,
+            port=ports.own,
+            admin=ports.admin,
+            upstream=ports.upstream,
+            mode=mode,
+        )
+    )
+    return [sys.executable, "-m", "deuz_proxy", "run", "--config", str(config)]

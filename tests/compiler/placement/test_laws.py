@@ -1,0 +1,106 @@
+import json
+
+import pytest
+from deuz_compiler import NotLifted, lift, lower, place_for_context
+from deuz_compiler.placement.laws import PART, TURN, append_edit, fold_edit
+from deuz_testing.bodies import (
+    anthropic_body,
+    assistant,
+    chat_body,
+    chat_call,
+    chat_result,
+    tool_result,
+    tool_use,
+    user,
+)
+
+LATE = {"role": "system", "content": "late"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "place"),
+    [
+        ([user("a")], 0),
+        ([user("a"), assistant("b"), user("c")], 2),
+        ([user("a"), assistant("prefill")], None),
+        ([user("a"), tool_use("t"), tool_result("t", "r")], None),
+        ([user("a"), LATE], 0),
+        ([user("a"), tool_use("t"), tool_result("t", "r"), LATE], None),
+        ([], None),
+    ],
+)
+def test_context_may_stand_behind_a_fresh_newest_turn_only(
+    messages: list[dict[str, object]], place: int | None
+) -> None:
+    assert place_for_context(lift("anthropic", anthropic_body(messages))) == place
+
+
+def test_on_the_chat_wire_a_tools_answer_is_no_place() -> None:
+    body = chat_body([user("a"), chat_call("c"), chat_result("c", "r")])
+
+    assert place_for_context(lift("openai_chat", body)) is None
+
+
+def test_leading_system_turns_alone_are_no_place() -> None:
+    body = chat_body([{"role": "system", "content": "s"}])
+
+    assert place_for_context(lift("openai_chat", body)) is None
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "expected"),
+    [
+        (TURN, "hi", [user("hi"), user("B")]),
+        (PART, "hi", [user("hi\n\nB")]),
+        (
+            PART,
+            [{"type": "text", "text": "hi"}],
+            [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "text", "text": "hi"},
+                        {"type": "text", "text": "B"},
+                    ],
+                }
+            ],
+        ),
+        (PART, [], [{"role": "user", "content": [{"type": "text", "text": "B"}]}]),
+    ],
+)
+def test_a_block_is_an_own_turn_or_a_part(
+    form: str, content: object, expected: list[object]
+) -> None:
+    body = anthropic_body([{"role": "user", "content": content}])
+    envelope = lift("anthropic", body)
+
+    out = lower(body, (append_edit(envelope, 0, text=b"B", form=form),))
+
+    assert json.loads(out)["messages"] == expected
+
+
+@pytest.mark.parametrize("message", [{"role": "user"}, {"role": "user", "content": 1}])
+def test_a_part_needs_content_it_can_join(message: dict[str, object]) -> None:
+    envelope = lift("openai_chat", chat_body([message]))
+
+    with pytest.raises(NotLifted):
+        append_edit(envelope, 0, text=b"B", form=PART)
+
+
+@pytest.mark.parametrize(
+    ("form", "first", "expected"),
+    [
+        (TURN, 1, [user("a"), user("S"), user("c")]),
+        (PART, 1, [user("a\n\nS"), user("c")]),
+        (PART, 0, [user("S"), user("c")]),
+    ],
+)
+def test_a_fold_replaces_its_run_or_joins_the_user_turn_before(
+    form: str, first: int, expected: list[object]
+) -> None:
+    body = anthropic_body([user("a"), assistant("b"), user("c")])
+    envelope = lift("anthropic", body)
+
+    out = lower(body, (fold_edit(envelope, first, 1, text=b"S", form=form),))
+
+    assert json.loads(out)["messages"] == expected

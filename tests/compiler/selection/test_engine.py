@@ -1,0 +1,366 @@
+"""Laws of a whole selection, and optional content against a plain reading of the rules.
+
+The plain reading looks at every unit, in every round or at its turn, and knows nothing
+of heaps, numbers, or of which unit a round touched.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_compiler.records import reasons
+from deuz_compiler.records.candidate import Candidate, Eligibility, Requirement
+from deuz_compiler.records.policy import Overhead, Policy
+from deuz_compiler.records.refusal import REQUIRED_ABSENT
+from deuz_compiler.selection.engine import Selection, select
+from deuz_compiler.selection.pool import Pool, Surroundings, build_pool
+
+PLAIN = Policy(
+    budget_tokens=0,
+    threshold=0.3,
+    ranking=("score", "coverage", "cost"),
+    judging="each-round",
+    ordering=("role",),
+    pricing="declared",
+    faults="raise",
+)
+
+
+def record(key: str, tokens: int = 10, **fields: object) -> Candidate:
+    known = {
+        "source": "",
+        "kind": "rag",
+        "record_id": key,
+        "text": key,
+        "tokens": tokens,
+        "content_identity": key,
+        "score": 0.5,
+        **fields,
+    }
+    return Candidate(**known)  # type: ignore[arg-type]  # Fields of a builder.
+
+
+def pooled(candidates: Sequence[Candidate], policy: Policy, **around: object) -> Pool:
+    surroundings = Surroundings(**around)  # type: ignore[arg-type]  # As above.
+    return build_pool(candidates, policy, around=surroundings, estimate=len)
+
+
+def run(
+    candidates: Sequence[Candidate], policy: Policy, **around: object
+) -> tuple[Pool, Selection]:
+    pool = pooled(candidates, policy, **around)
+    return pool, select(pool, policy)
+
+
+def budget(tokens: int, **fields: object) -> Policy:
+    return msgspec.structs.replace(PLAIN, budget_tokens=tokens, **fields)
+
+
+# Hypothesis: small pools in which everything that can meet does meet.
+
+KEYS = [f"k{number}" for number in range(9)]
+
+
+@st.composite
+def pools(
+    draw: st.DrawFn, classes: Sequence[Requirement] = ("preferred", "discretionary")
+) -> list[Candidate]:
+    keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, unique=True))
+    by_group = {group: draw(st.sampled_from(classes)) for group in ("g", "h")}
+    found = []
+    for key in keys:
+        group = draw(st.sampled_from([None, None, None, "g", "h"]))
+        own = draw(st.sampled_from(classes))
+        found.append(
+            record(
+                key,
+                draw(st.integers(0, 12)),
+                requirement=own if group is None else by_group[group],
+                score=draw(st.sampled_from([0.1, 0.2, 0.5, 0.9])),
+                content_identity=draw(st.sampled_from([key, key, "x", "y"])),
+                depends_on=tuple(
+                    draw(st.lists(st.sampled_from(keys), max_size=2, unique=True))
+                ),
+                group_id=group,
+                is_group_required=group is not None,
+                coverage_keys=tuple(
+                    draw(st.lists(st.sampled_from("abc"), max_size=2, unique=True))
+                ),
+                scope=Eligibility(is_eligible=draw(st.integers(0, 9)) > 0),
+            )
+        )
+    return found
+
+
+class Reading:
+    """The rules of the optional classes, read out plainly over names."""
+
+    def __init__(self, candidates: Sequence[Candidate], policy: Policy) -> None:
+        self.by_key = {candidate.key: candidate for candidate in candidates}
+        self.policy = policy
+        self.left = policy.budget_tokens
+        self.inside: list[str] = []
+        self.fate: dict[str, str] = {}
+
+    def run(self) -> None:
+        for key, candidate in self.by_key.items():
+            if not candidate.scope.is_eligible:
+                self.fate[key] = reasons.SCOPE_INELIGIBLE
+        for requirement in ("preferred", "discretionary"):
+            if self.policy.judging == "at-turn":
+                self.turns(requirement)
+            while self.one_round(requirement):
+                pass
+        for key in self.by_key:
+            self.fate.setdefault(key, reasons.DUPLICATE_CONTENT)
+
+    def one_round(self, requirement: str) -> bool:
+        contenders = []
+        for members in self.units(requirement):
+            adds, cost, new = self.outlook(members)
+            if self.is_welcome(members):
+                rank = (-self.best(members), -len(new), cost)
+                contenders.append((rank, members, adds))
+        if contenders:
+            self.admit(min(contenders)[1])
+        return bool(contenders)
+
+    def turns(self, requirement: str) -> None:
+        units = self.units(requirement)
+        for members in sorted(units, key=lambda unit: (-self.best(unit), unit)):
+            if any(self.is_open(key) for key in members) and self.is_welcome(members):
+                self.admit(members)
+
+    def best(self, members: list[str]) -> float:
+        return max(self.by_key[key].score for key in members)
+
+    def outlook(self, members: list[str]) -> tuple[list[str], int, set[str]]:
+        adds = self.closure(members)
+        cost = sum(self.by_key[key].tokens or 0 for key in adds)
+        new = {k for key in members for k in self.by_key[key].coverage_keys}
+        new -= {k for key in self.inside for k in self.by_key[key].coverage_keys}
+        return adds, cost, new
+
+    def is_welcome(self, members: list[str]) -> bool:
+        adds, cost, new = self.outlook(members)
+        if self.is_blocked(adds):
+            self.drop(members, reasons.DEPENDENCY_BLOCKED)
+        elif cost > self.left:
+            self.drop(members, reasons.OVER_BUDGET)
+        elif self.best(members) < self.policy.threshold and not new:
+            self.drop(members, reasons.BELOW_THRESHOLD)
+        else:
+            return True
+        return False
+
+    def admit(self, members: list[str]) -> None:
+        adds, cost, _ = self.outlook(members)
+        self.left -= cost
+        self.inside += adds
+        for key in adds:
+            self.fate[key] = reasons.RANKED if key in members else reasons.DEPENDENCY
+
+    def units(self, requirement: str) -> list[list[str]]:
+        found = []
+        for key in sorted(self.by_key):
+            if self.by_key[key].requirement == requirement and self.is_open(key):
+                members = self.group(key)
+                if members not in found:
+                    found.append(members)
+        return found
+
+    def is_open(self, key: str) -> bool:
+        identities = [self.by_key[other].content_identity for other in self.inside]
+        return (
+            key not in self.fate and self.by_key[key].content_identity not in identities
+        )
+
+    def group(self, key: str) -> list[str]:
+        own = self.by_key[key].group_id
+        if own is None:
+            return [key]
+        return [k for k in sorted(self.by_key) if self.by_key[k].group_id == own]
+
+    def closure(self, members: list[str]) -> list[str]:
+        found: list[str] = []
+        wanted = list(members)
+        while wanted:
+            key = wanted.pop(0)
+            if key not in found and key not in self.inside:
+                found.append(key)
+                wanted += [*self.by_key[key].depends_on, *self.group(key)]
+        return found
+
+    def is_blocked(self, adds: list[str]) -> bool:
+        contents = [self.by_key[key].content_identity for key in [*self.inside, *adds]]
+        if len(set(contents)) < len(contents):
+            return True
+        return any(not self.by_key[key].scope.is_eligible for key in adds)
+
+    def drop(self, members: list[str], reason: str) -> None:
+        for key in members:
+            if self.is_open(key):
+                self.fate[key] = reason
+
+
+AT_TURN = {"judging": "at-turn", "ranking": ("score",)}
+
+
+@given(
+    candidates=pools(),
+    tokens=st.integers(0, 60),
+    judging=st.sampled_from([{}, AT_TURN]),
+)
+def test_optional_content_enters_as_a_plain_reading_of_the_rules_has_it(
+    candidates: list[Candidate], tokens: int, judging: dict[str, object]
+) -> None:
+    policy = budget(tokens, **judging)
+    reading = Reading(candidates, policy)
+    reading.run()
+
+    pool, selection = run(candidates, policy)
+
+    # A walk that is cut short may see "too dear" before it sees the obstacle.
+    blocked = {reasons.DEPENDENCY_BLOCKED: reasons.OVER_BUDGET} if judging else {}
+    fates = {d.key: d.reason for d in selection.decisions.values()}
+    assert {key: blocked.get(fate, fate) for key, fate in fates.items()} == {
+        key: blocked.get(fate, fate) for key, fate in reading.fate.items()
+    }
+    assert sorted(pool.keys[node] for node in selection.nodes) == sorted(reading.inside)
+
+
+def problems(candidates: Sequence[Candidate], keys: Sequence[str]) -> list[str]:
+    """Check a bundle by rules of its own: closed, whole, legal, one form each."""
+    by_key = {candidate.key: candidate for candidate in candidates}
+    found = []
+    contents = [by_key[key].content_identity for key in keys]
+    if len(set(contents)) < len(contents):
+        found.append("content twice")
+    for candidate in by_key.values():
+        is_in = candidate.key in keys
+        if is_in and not candidate.scope.is_eligible:
+            found.append("ineligible")
+        if is_in and not set(candidate.depends_on) <= set(keys):
+            found.append("dependency absent")
+        for other in by_key.values():
+            if candidate.group_id is None or other.group_id != candidate.group_id:
+                continue
+            if is_in != (other.key in keys):
+                found.append("group halved")
+    return found
+
+
+ANY_CLASS: tuple[Requirement, ...] = (
+    "mandatory",
+    "required",
+    "preferred",
+    "discretionary",
+)
+
+
+@given(
+    candidates=pools(ANY_CLASS),
+    tokens=st.integers(0, 90),
+    search=st.sampled_from(["greedy", "exact"]),
+    judging=st.sampled_from([{}, AT_TURN]),
+    overhead=st.builds(
+        Overhead, st.integers(0, 5), st.integers(0, 3), st.integers(0, 2)
+    ),
+)
+def test_a_bundle_is_legal_and_within_its_budget_and_everything_is_accounted_for(
+    candidates: list[Candidate],
+    tokens: int,
+    search: str,
+    judging: dict[str, object],
+    overhead: Overhead,
+) -> None:
+    policy = budget(
+        tokens, search=search, overhead=overhead, pricing="rendered", **judging
+    )
+
+    pool, selection = run(candidates, policy)
+
+    keys = [pool.keys[node] for node in selection.nodes]
+    chosen = [pool.candidates[node] for node in selection.nodes]
+    assert problems(candidates, keys) == []
+    assert selection.tokens <= tokens
+    label = overhead.record_tokens + overhead.between_tokens
+    cost = sum((candidate.tokens or 0) + label for candidate in chosen)
+    if keys:
+        cost += overhead.block_tokens - overhead.between_tokens
+    assert selection.tokens == cost
+    if selection.refusal is None:
+        assert sorted(selection.decisions) == list(range(len(pool)))
+        in_trace = [n for n, d in selection.decisions.items() if d.is_selected]
+        assert sorted(in_trace) == sorted(selection.nodes)
+        for candidate in candidates:
+            if candidate.requirement == "mandatory":
+                assert candidate.content_identity in [
+                    c.content_identity for c in chosen
+                ]
+
+
+@given(candidates=pools(ANY_CLASS), tokens=st.integers(0, 90), seed=st.randoms())
+def test_order_of_the_offers_changes_nothing(
+    candidates: list[Candidate], tokens: int, seed: object
+) -> None:
+    shuffled = list(candidates)
+    seed.shuffle(shuffled)  # type: ignore[attr-defined]  # A random.Random of hypothesis.
+
+    first = run(candidates, budget(tokens))[1]
+    second = run(shuffled, budget(tokens))[1]
+
+    assert first == second
+
+
+@given(
+    candidates=pools(ANY_CLASS),
+    tokens=st.integers(0, 90),
+    judging=st.sampled_from([{}, AT_TURN]),
+)
+def test_a_raise_below_the_shortage_changes_no_decision(
+    candidates: list[Candidate], tokens: int, judging: dict[str, object]
+) -> None:
+    selection = run(candidates, budget(tokens, **judging))[1]
+    shortage = 50 if selection.shortage_tokens is None else selection.shortage_tokens
+
+    raised = run(candidates, budget(tokens + shortage - 1, **judging))[1]
+
+    assert raised.nodes == selection.nodes
+    assert [d.reason for d in raised.decisions.values()] == [
+        d.reason for d in selection.decisions.values()
+    ]
+
+
+def test_absent_required_key_refuses_at_once_with_an_empty_trace() -> None:
+    selection = run([record("a")], budget(50, required=("ghost", "a", "banshee")))[1]
+
+    assert selection.refusal is not None
+    assert selection.refusal.reason == REQUIRED_ABSENT
+    assert selection.refusal.blocking == ("banshee", "ghost")
+    assert selection.decisions == {}
+
+
+def test_ceiling_lets_mandatory_pass_the_budget_and_leaves_nothing_optional() -> None:
+    needed = record("need", 60, requirement="mandatory")
+    policy = budget(50, ceiling_tokens=100)
+
+    pool, selection = run([needed, record("want", 1)], policy)
+
+    assert [pool.keys[node] for node in selection.nodes] == ["need"]
+    assert selection.decisions[1].reason == reasons.OVER_BUDGET
+
+
+def test_required_tokens_of_a_refusal_are_the_least_total_that_would_fit() -> None:
+    needed = [record(key, 30, requirement="mandatory") for key in "ab"]
+    overhead = Overhead(block_tokens=7, record_tokens=2, between_tokens=1)
+    tight = budget(70, pricing="rendered", overhead=overhead)
+    refusal = run(needed, tight)[1].refusal
+    assert refusal is not None
+    assert refusal.required_tokens == 72
+
+    enough = msgspec.structs.replace(tight, budget_tokens=72)
+    assert run(needed, enough)[1].tokens == 72
+    assert run(needed, msgspec.structs.replace(tight, budget_tokens=71))[1].refusal

@@ -1,0 +1,240 @@
+"""The exact search against brute force over every subset of what is needed."""
+
+from collections.abc import Sequence
+from itertools import chain, combinations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_compiler.records.candidate import Candidate, Eligibility
+from deuz_compiler.records.policy import Overhead, Policy
+from deuz_compiler.records.refusal import INSUFFICIENT_BUDGET, SEARCH_EXHAUSTED
+from deuz_compiler.selection.engine import Selection, select
+from deuz_compiler.selection.pool import Pool, Surroundings, build_pool
+
+POLICY = Policy(
+    budget_tokens=0,
+    search="exact",
+    overhead=Overhead(block_tokens=3, record_tokens=1, between_tokens=1),
+)
+
+
+def record(key: str, identity: str, tokens: int, **fields: object) -> Candidate:
+    known = {
+        "source": "",
+        "kind": "rag",
+        "record_id": key,
+        "text": key,
+        "tokens": tokens,
+        "content_identity": identity,
+        "requirement": "mandatory",
+        **fields,
+    }
+    return Candidate(**known)  # type: ignore[arg-type]  # Fields of a builder.
+
+
+def run(
+    candidates: Sequence[Candidate], tokens: int, **fields: object
+) -> tuple[Pool, Selection]:
+    policy = msgspec.structs.replace(POLICY, budget_tokens=tokens, **fields)
+    around = Surroundings()
+    pool = build_pool(candidates, policy, around=around, estimate=len)
+    return pool, select(pool, policy)
+
+
+def trap() -> list[Candidate]:
+    """A pool greedy refuses at 660: the cheap form of A pays for B's dependency."""
+    return [
+        record("a1", "A", 100, depends_on=("r",)),
+        record("a2", "A", 300),
+        record("b1", "B", 50, requirement="required", depends_on=("r",)),
+        record("r", "R", 500, requirement="discretionary"),
+    ]
+
+
+def test_search_finds_the_bundle_that_greedy_misses() -> None:
+    greedy = run(trap(), 660, search="greedy")[1]
+    pool, exact = run(trap(), 660)
+
+    assert greedy.refusal is not None
+    assert greedy.refusal.reason == INSUFFICIENT_BUDGET
+    assert [pool.keys[node] for node in exact.nodes] == ["a1", "b1", "r"]
+    assert exact.search is not None
+    assert (exact.search.outcome, exact.search.is_complete) == ("found", True)
+
+
+def test_search_proves_that_no_bundle_exists() -> None:
+    selection = run(trap(), 657)[1]
+
+    assert selection.refusal is not None
+    assert selection.refusal.reason == INSUFFICIENT_BUDGET
+    assert selection.search is not None
+    assert (selection.search.outcome, selection.search.is_complete) == ("none", True)
+
+
+def test_search_confirms_a_greedy_base_that_is_the_cheapest() -> None:
+    selection = run([record("a1", "A", 10), record("a2", "A", 20)], 100)[1]
+
+    assert selection.search is not None
+    assert selection.search.outcome == "confirmed"
+
+
+def test_search_replaces_a_greedy_base_that_is_not_the_cheapest() -> None:
+    pool, selection = run(trap(), 2_000)
+
+    assert "a1" in [pool.keys[node] for node in selection.nodes]
+    assert selection.search is not None
+    assert selection.search.outcome == "found"
+
+
+@pytest.mark.parametrize(("nodes", "outcome"), [(1, "limit"), (50, "found")])
+def test_node_limit_ends_the_search_and_says_so(nodes: int, outcome: str) -> None:
+    selection = run(trap(), 660, search_nodes=nodes)[1]
+
+    assert selection.search is not None
+    assert selection.search.outcome == outcome
+    assert selection.search.nodes <= nodes
+    assert selection.search.is_complete == (outcome == "found")
+    exhausted = selection.refusal and selection.refusal.reason == SEARCH_EXHAUSTED
+    assert bool(exhausted) == (outcome == "limit")
+
+
+def test_need_may_be_met_by_another_class_that_comes_along() -> None:
+    # The only form of A is blocked, but B brings a form of it.
+    pool, selection = run(
+        [
+            record("a1", "A", 1, depends_on=("bad",)),
+            record("a9", "A", 5, requirement="discretionary"),
+            record("b1", "B", 1, depends_on=("a9",)),
+            record(
+                "bad",
+                "X",
+                1,
+                requirement="discretionary",
+                scope=Eligibility(is_eligible=False),
+            ),
+        ],
+        100,
+    )
+
+    assert [pool.keys[node] for node in selection.nodes] == ["b1", "a9"]
+
+
+def test_many_needs_do_not_exhaust_the_stack() -> None:
+    forms = [
+        record(f"{n}-{form}", f"c{n}", 1 + form)
+        for n in range(1_500)
+        for form in (0, 1)
+    ]
+
+    selection = run(forms, 1_000_000, search_nodes=4_000)[1]
+
+    assert len(selection.nodes) == 1_500
+
+
+# Brute force.
+
+CONTENTS = "ABC"
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> list[Candidate]:
+    keys = [f"k{n}" for n in range(draw(st.integers(1, 8)))]
+    group_class = draw(st.sampled_from(["mandatory", "required", "discretionary"]))
+    found = []
+    for key in keys:
+        in_group = draw(st.integers(0, 4)) == 0
+        requirement = draw(st.sampled_from(["mandatory", "required", "discretionary"]))
+        found.append(
+            record(
+                key,
+                draw(st.sampled_from([*CONTENTS, key])),
+                draw(st.integers(0, 9)),
+                requirement=group_class if in_group else requirement,
+                depends_on=tuple(
+                    draw(st.lists(st.sampled_from(keys), max_size=2, unique=True))
+                ),
+                group_id="g" if in_group else None,
+                is_group_required=in_group,
+                scope=Eligibility(is_eligible=draw(st.integers(0, 7)) > 0),
+            )
+        )
+    return found
+
+
+def cheapest(candidates: Sequence[Candidate]) -> int | None:
+    """Return the least declared cost of a legal set, or None: every subset tried."""
+    by_key = {candidate.key: candidate for candidate in candidates}
+    asked = [c.key for c in candidates if c.requirement in {"mandatory", "required"}]
+    costs = [
+        rendered([by_key[key] for key in closure])
+        for chosen in subsets(asked)
+        if is_legal(by_key, closure := closed(by_key, chosen))
+    ]
+    return min(costs, default=None)
+
+
+def subsets(keys: Sequence[str]) -> chain[tuple[str, ...]]:
+    return chain.from_iterable(combinations(keys, n) for n in range(len(keys) + 1))
+
+
+def closed(by_key: dict[str, Candidate], keys: Sequence[str]) -> frozenset[str]:
+    found: set[str] = set()
+    wanted = list(keys)
+    while wanted:
+        key = wanted.pop()
+        if key not in found:
+            found.add(key)
+            wanted.extend(by_key[key].depends_on)
+            if by_key[key].group_id:
+                wanted.extend(k for k, c in by_key.items() if c.group_id)
+    return frozenset(found)
+
+
+def is_legal(by_key: dict[str, Candidate], keys: frozenset[str]) -> bool:
+    contents = [by_key[key].content_identity for key in keys]
+    if len(set(contents)) < len(contents):
+        return False
+    if not all(by_key[key].scope.is_eligible for key in keys):
+        return False
+    for candidate in by_key.values():
+        is_ignored = (
+            candidate.requirement == "required" and not candidate.scope.is_eligible
+        )
+        # A required record whose own gate fails is left out, not refused; but a group
+        # stays a need while any member is eligible.
+        if candidate.requirement == "discretionary" or is_ignored:
+            continue
+        group = [c for c in by_key.values() if candidate.group_id and c.group_id]
+        for need in (
+            group if candidate.requirement == "required" and group else [candidate]
+        ):
+            if need.content_identity not in contents:
+                return False
+    return True
+
+
+def rendered(chosen: Sequence[Candidate]) -> int:
+    if not chosen:
+        return 0
+    return 3 + sum((c.tokens or 0) + 1 for c in chosen) + len(chosen) - 1
+
+
+@given(candidates=pools(), tokens=st.integers(0, 60))
+def test_search_agrees_with_brute_force(
+    candidates: list[Candidate], tokens: int
+) -> None:
+    least = cheapest(candidates)
+
+    selection = run(candidates, tokens, threshold=1.0)[1]
+
+    assert selection.search is not None
+    assert selection.search.is_complete
+    if least is None or least > tokens:
+        assert selection.refusal is not None
+        assert selection.search.outcome == "none"
+    else:
+        assert selection.refusal is None
+        assert selection.tokens == least

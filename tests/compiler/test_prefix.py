@@ -1,0 +1,98 @@
+import pytest
+from deuz_compiler import lift, plain_elements, prefix_of
+from deuz_compiler.prefix import (
+    Difference,
+    Prefix,
+    common_bytes,
+    common_elements,
+    first_difference,
+)
+from deuz_testing.bodies import anthropic_body, assistant, chat_body, user
+from hypothesis import given
+from hypothesis import strategies as st
+
+TURNS = [user("a"), assistant("b"), user("c")]
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def prefix(body: bytes, wire: str = "anthropic") -> Prefix:
+    envelope = lift(wire, body)
+    return prefix_of(envelope, plain_elements(envelope))
+
+
+def test_a_longer_history_continues_the_prefix() -> None:
+    old, new = prefix(anthropic_body(TURNS[:1])), prefix(anthropic_body(TURNS))
+
+    assert first_difference(old, new) is None
+    assert common_elements(old, new) == 1
+    assert new.count == 3
+
+
+def test_a_history_that_ends_earlier_differs_at_its_end() -> None:
+    old, new = prefix(anthropic_body(TURNS)), prefix(anthropic_body(TURNS[:2]))
+
+    assert first_difference(old, new) == Difference("turn", 2)
+
+
+@pytest.mark.parametrize(
+    ("members", "segment"),
+    [
+        ({"model": "other"}, "model"),
+        ({"thinking": {"type": "enabled"}}, "params"),
+        ({"tools": [{"name": "x"}], "system": "other"}, "tools"),
+        ({"system": "other"}, "system"),
+    ],
+)
+def test_the_first_changed_segment_in_rendered_order_is_named(
+    members: dict[str, object], segment: str
+) -> None:
+    base = {"system": "S", "tools": [{"name": "t"}]}
+
+    old = prefix(anthropic_body(TURNS, **base))
+    new = prefix(anthropic_body(TURNS, **{**base, **members}))
+
+    assert first_difference(old, new) == Difference(segment, 0)
+
+
+def test_markers_on_tools_and_system_are_not_rendered() -> None:
+    tools = [{"name": "a"}, {"name": "b"}]
+    marked = [tools[0], {**tools[1], **MARK}]
+    system = [{"type": "text", "text": "S", **MARK}]
+
+    old = prefix(anthropic_body(TURNS, tools=tools, system="S"))
+    new = prefix(anthropic_body(TURNS, tools=marked, system=system))
+
+    assert first_difference(old, new) is None
+
+
+def test_leading_system_turns_are_the_system_segment() -> None:
+    system = {"role": "system", "content": "one"}
+    other = {"role": "system", "content": "two"}
+
+    old = prefix(chat_body([system, *TURNS]), "openai_chat")
+    new = prefix(chat_body([other, *TURNS]), "openai_chat")
+
+    assert old.count == 3
+    assert first_difference(old, new) == Difference("system", 0)
+
+
+def test_tokens_are_summed_from_a_place_on() -> None:
+    whole = prefix(anthropic_body(TURNS, system="S " * 100))
+
+    assert whole.tokens_from(0) == sum(whole.token_counts())
+    assert whole.tokens_from(1) < whole.tokens_from(0)
+    assert whole.total_tokens == whole.head_tokens + whole.tokens_from(0)
+    assert whole.system.tokens > 20
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
+def test_the_common_start_is_what_a_walk_finds(
+    start: bytes, old: bytes, new: bytes
+) -> None:
+    a, b = start + old, start + new
+    walked = next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y),
+        min(len(a), len(b)),
+    )
+
+    assert common_bytes(a, b) == walked

@@ -1,0 +1,134 @@
+import json
+
+import pytest
+from deuz_compiler import (
+    Append,
+    Fold,
+    PlacedRecord,
+    Prune,
+    Surface,
+    lift,
+    lower,
+    outbound_offset,
+    project,
+)
+from deuz_testing.bodies import (
+    anthropic_body,
+    assistant,
+    tool_result,
+    tool_use,
+    user,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+HISTORY = [
+    user("a"),
+    tool_use("t"),
+    tool_result("t", "long result"),
+    assistant("b"),
+    user("c"),
+]
+BODY = anthropic_body(HISTORY)
+RECORD = PlacedRecord("docs", "r1", "1", "sha256:00")
+
+
+def content_span(wire: str, raw: bytes, part: int) -> tuple[int, int]:
+    start = raw.index(b'"long result"')
+    return start, start + len(b'"long result"')
+
+
+def surface(operations: dict[int, tuple[object, ...]]) -> Surface:
+    return project(lift("anthropic", BODY), operations, content_span)  # type: ignore[arg-type]
+
+
+def messages(operations: dict[int, tuple[object, ...]]) -> list[object]:
+    history: list[object] = json.loads(lower(BODY, surface(operations).edits))[
+        "messages"
+    ]
+    return history
+
+
+def test_without_operations_the_surface_is_the_history() -> None:
+    plain = surface({})
+
+    assert plain.edits == ()
+    assert [e.turn for e in plain.elements] == [0, 1, 2, 3, 4]
+    assert not any(e.is_ours for e in plain.elements)
+
+
+def test_a_block_stands_behind_its_turn() -> None:
+    block = Append(b"B", (RECORD,), 7)
+
+    laid = surface({0: (block,)})
+
+    assert messages({0: (block,)}) == [HISTORY[0], user("B"), *HISTORY[1:]]
+    assert laid.placed == (RECORD,)
+    assert [(e.turn, e.is_ours, e.tokens) for e in laid.elements[:2]] == [
+        (0, False, laid.elements[0].tokens),
+        (0, True, 7),
+    ]
+
+
+def test_a_stub_replaces_the_part_only() -> None:
+    stub = Prune(((0, b'"[pruned]"'),))
+
+    pruned = messages({2: (stub,)})
+
+    assert pruned == [*HISTORY[:2], tool_result("t", "[pruned]"), *HISTORY[3:]]
+    assert surface({2: (stub,)}).elements[2].is_ours
+
+
+def test_a_fold_takes_its_turns_blocks_and_stubs_along() -> None:
+    operations = {
+        0: (Append(b"kept", (), 1),),
+        2: (Append(b"gone", (), 1), Prune(((0, b'"x"'),))),
+        3: (Fold(3, b"S", 2),),
+    }
+
+    assert messages(operations) == [
+        user("a"),
+        user("kept"),
+        user("S"),
+        user("c"),
+    ]
+    assert surface(operations).folded == (1, 3)
+
+
+def test_of_two_folds_the_longer_history_wins() -> None:
+    operations = {2: (Fold(2, b"old", 2),), 3: (Fold(3, b"new", 2),)}
+
+    assert messages(operations) == [user("a"), user("new"), user("c")]
+
+
+def test_a_fold_longer_than_the_history_is_not_applied() -> None:
+    assert messages({2: (Fold(9, b"S", 2),)}) == HISTORY
+
+
+def test_a_stub_makes_the_turn_cheaper_and_its_digest_another() -> None:
+    plain = surface({}).elements[2]
+    pruned = surface({2: (Prune(((0, b'""'),)),)}).elements[2]
+
+    assert pruned.tokens < plain.tokens
+    assert pruned.digest != plain.digest
+
+
+@pytest.mark.parametrize("form", ["turn", "part"])
+@given(places=st.sets(st.sampled_from([0, 4])))
+def test_the_same_history_projects_to_the_same_bytes(
+    form: str, places: set[int]
+) -> None:
+    operations = {i: (Append(b"B%d" % i, (), 1, form),) for i in places}
+
+    one = lower(BODY, surface(operations).edits)
+
+    assert one == lower(BODY, surface(dict(reversed(operations.items()))).edits)
+
+
+def test_a_place_moves_by_what_was_put_before_it() -> None:
+    envelope = lift("anthropic", BODY)
+    edits = surface({0: (Append(b"B", (), 1),)}).edits
+    end = envelope.turns[0].end
+
+    assert outbound_offset(edits, end) == end
+    assert outbound_offset(edits, end + 1) == end + 1 + len(edits[0].text)

@@ -1,0 +1,252 @@
+from collections.abc import Sequence
+
+import pytest
+from deuz_compiler import (
+    Append,
+    Baseline,
+    SegmentShare,
+    Usage,
+    Verdict,
+    judge,
+    lift,
+    plain_elements,
+    prefix_of,
+    project,
+    segment_shares,
+    weigh_usage,
+)
+from deuz_compiler.causes import CAUSES
+from deuz_compiler.verdict import OWNERS
+from deuz_testing.bodies import anthropic_body, assistant, user
+
+TURNS = [user("a" * 400), assistant("b" * 400), user("c" * 400)]
+BLOCK = Append(b"block " * 20, (), 40)
+
+
+def baseline(
+    body: bytes,
+    *,
+    operations: dict[int, tuple[Append, ...]] | None = None,
+    frontier: int | None = None,
+) -> Baseline:
+    envelope = lift("anthropic", body)
+    inbound = prefix_of(envelope, plain_elements(envelope))
+    laid = project(envelope, operations or {}, lambda wire, raw, part: (0, 0))
+    return Baseline(inbound, prefix_of(envelope, laid.elements), 1000.0, 300.0, frontier)
+
+
+def verdict(
+    old: Sequence[Baseline],
+    new: Baseline,
+    *,
+    body: bytes = b"",
+    texts: dict[bytes, bytes] | None = None,
+    own_cause: str | None = None,
+) -> Verdict:
+    kept = (texts or {}).get
+    return judge(old, new, body=body, kept=kept, own_cause=own_cause)
+
+
+def body(turns: Sequence[dict[str, object]] = TURNS, **members: object) -> bytes:
+    return anthropic_body(turns, **{"system": "S", "tools": [{"name": "t"}], **members})
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        (TURNS, "unchanged"),
+        ([*TURNS, assistant("d"), user("e")], "extended"),
+        (TURNS[:1], "shortened"),
+    ],
+)
+def test_an_intact_prefix_is_told_by_how_its_history_went_on(
+    turns: list[dict[str, object]], expected: str
+) -> None:
+    assert verdict([baseline(body())], baseline(body(turns))) == Verdict(expected)
+
+
+def test_a_conversation_without_a_past_is_first() -> None:
+    assert verdict([], baseline(body())) == Verdict("first")
+
+
+def test_a_prefix_known_from_before_the_latest_has_returned() -> None:
+    latest, other = baseline(body(system="plan mode")), baseline(body())
+
+    assert verdict([latest, other], baseline(body())).verdict == "returned"
+
+
+def test_a_timestamp_in_the_system_prompt_is_the_clients_break() -> None:
+    old, new = body(system="at 10:01 you help"), body(system="at 10:02 you help")
+    before = baseline(old)
+    texts = {before.outbound.system.digest: b'"at 10:01 you help"'}
+
+    found = verdict([before], baseline(new), body=new, texts=texts)
+
+    assert (found.verdict, found.segment, found.cause, found.owner) == (
+        "broken",
+        "system",
+        "system_time",
+        "client",
+    )
+    assert found.offset == new.index(b"10:02") + len("10:0")
+    # All behind the tools must be read again.
+    assert found.lost_tokens == before.outbound.total_tokens - (
+        before.outbound.tools.tokens
+    )
+
+
+@pytest.mark.parametrize(
+    ("members", "segment", "cause", "owner"),
+    [
+        ({"model": "m2"}, "model", "model_changed", "client"),
+        ({"thinking": {}}, "params", "parameter_changed", "parameter"),
+        ({"tools": []}, "tools", "tool_edited", "client"),
+        ({"system": "other"}, "system", "system_edited", "client"),
+    ],
+)
+def test_each_segment_ahead_of_the_history_has_cause_and_owner(
+    members: dict[str, object], segment: str, cause: str, owner: str
+) -> None:
+    new = body(**members)
+
+    found = verdict([baseline(body())], baseline(new), body=new)
+
+    assert (found.segment, found.cause, found.owner) == (segment, cause, owner)
+    assert found.lost_tokens > 0
+
+
+def test_an_edited_turn_names_its_place_and_what_stood_behind_it() -> None:
+    new = body([TURNS[0], assistant("other"), TURNS[2]])
+    before = baseline(body())
+
+    found = verdict([before], baseline(new), body=new)
+
+    assert (found.segment, found.cause, found.owner, found.index) == (
+        "turn",
+        "turn_edited",
+        "client",
+        1,
+    )
+    assert found.lost_tokens == before.outbound.tokens_from(1)
+
+
+def test_a_block_that_vanished_is_our_break_though_the_client_went_on() -> None:
+    before = baseline(body(), operations={0: (BLOCK,)})
+    longer = [*TURNS, assistant("d"), user("e")]
+
+    found = verdict([before], baseline(body(longer)))
+
+    assert (found.verdict, found.owner, found.cause, found.index) == (
+        "broken",
+        "sidecar",
+        "sidecar_changed",
+        1,
+    )
+
+
+def test_a_deliberate_change_of_ours_has_its_own_cause() -> None:
+    before = baseline(body(), operations={0: (BLOCK,)})
+
+    found = verdict([before], baseline(body()), own_cause="overflow_recovery")
+
+    assert (found.owner, found.cause) == ("sidecar", "overflow_recovery")
+
+
+def test_a_block_that_stays_where_it_was_extends_the_prefix() -> None:
+    operations = {0: (BLOCK,)}
+    before = baseline(body(), operations=operations)
+    longer = [*TURNS, assistant("d"), user("e")]
+
+    after = baseline(body(longer), operations={**operations, 4: (BLOCK,)})
+
+    assert verdict([before], after) == Verdict("extended")
+
+
+def usage(read: int | None) -> Usage:
+    return Usage(input_uncached=10, cache_read=read, cache_write=0)
+
+
+@pytest.mark.parametrize(
+    ("read", "now", "missed", "owner", "cause"),
+    [
+        (2000, 1010.0, 0, None, None),
+        (1950, 1010.0, 50, None, None),
+        (0, 1010.0, 2000, "provider", "provider_miss"),
+        (0, 2000.0, 2000, "ttl", "ttl_expired"),
+    ],
+)
+def test_usage_tells_whose_a_miss_on_an_intact_prefix_is(
+    read: int, now: float, missed: int, owner: str | None, cause: str | None
+) -> None:
+    latest = baseline(body(), frontier=2000)
+
+    found = weigh_usage(Verdict("extended"), latest, usage(read), now=now)
+
+    assert found.verdict == "extended"
+    assert (found.expected_tokens, found.missed_tokens) == (2000, missed)
+    assert (found.owner, found.cause) == (owner, cause)
+
+
+@pytest.mark.parametrize(
+    ("latest", "told"),
+    [
+        (None, usage(0)),
+        (baseline(body()), usage(0)),
+        (baseline(body(), frontier=2000), None),
+        (baseline(body(), frontier=2000), usage(None)),
+    ],
+)
+def test_without_evidence_nothing_is_claimed(
+    latest: Baseline | None, told: Usage | None
+) -> None:
+    plain = Verdict("extended")
+
+    assert weigh_usage(plain, latest, told, now=1010.0) == plain
+
+
+def test_a_break_expects_nothing_of_the_cache() -> None:
+    broken = Verdict("broken", "system", "system_time", "client", lost_tokens=9)
+    latest = baseline(body(), frontier=2000)
+
+    assert weigh_usage(broken, latest, usage(0), now=1010.0) == broken
+
+
+def test_shares_of_an_extended_prefix_are_reused_and_new() -> None:
+    before = baseline(body())
+    after = baseline(body([*TURNS, assistant("d"), user("e")])).outbound
+
+    shares = segment_shares(before, after, [False] * 5)
+
+    tools, system, turns, context = shares
+    assert (tools.lost_tokens, tools.new_tokens) == (0, 0)
+    assert system.reused_tokens == after.system.tokens
+    assert turns == SegmentShare(
+        "turns", before.outbound.tokens_from(0), 0, after.tokens_from(3)
+    )
+    assert context == SegmentShare("context", 0, 0, 0)
+
+
+def test_shares_behind_a_break_are_lost_up_to_their_old_size() -> None:
+    before = baseline(body())
+    after = baseline(body(system="S and much more " * 20)).outbound
+
+    tools, system, turns, _ = segment_shares(before, after, [False] * 3)
+
+    assert tools.reused_tokens == after.tools.tokens
+    assert system.lost_tokens == before.outbound.system.tokens
+    assert system.new_tokens == after.system.tokens - system.lost_tokens
+    assert turns == SegmentShare("turns", 0, after.tokens_from(0), 0)
+
+
+def test_shares_of_a_first_request_are_all_new() -> None:
+    after = baseline(body(), operations={0: (BLOCK,)}).outbound
+
+    shares = segment_shares(None, after, [False, True, False, False])
+
+    assert sum(s.new_tokens for s in shares) == after.total_tokens
+    assert shares[3] == SegmentShare("context", 0, 0, 40)
+
+
+def test_own_causes_and_owners_are_of_the_closed_lists() -> None:
+    assert {"overflow_recovery", "ledger_lost", "sidecar_changed"} <= set(CAUSES)
+    assert {"client", "sidecar", "ttl", "provider", "parameter"} <= set(OWNERS)

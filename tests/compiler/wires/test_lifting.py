@@ -1,0 +1,183 @@
+import json
+
+import pytest
+from deuz_compiler import (
+    Append,
+    Envelope,
+    NotLifted,
+    checkpoint_of,
+    lift,
+    lower,
+    project,
+)
+from deuz_compiler.wires.members import BOM
+from deuz_testing.bodies import (
+    anthropic_body,
+    assistant,
+    compact,
+    odd_bodies,
+    user,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+WIRES = st.sampled_from(["anthropic", "openai_chat"])
+
+
+def no_parts(wire: str, raw: bytes, part: int) -> tuple[int, int]:
+    raise AssertionError("nothing is pruned here")
+
+
+def raw_turns(envelope: Envelope) -> list[bytes]:
+    return [envelope.body[t.start : t.end] for t in envelope.turns]
+
+
+@given(odd_bodies(), WIRES)
+def test_parts_of_an_odd_body_are_what_json_reads(body: bytes, wire: str) -> None:
+    whole = json.loads(body.removeprefix(BOM))
+
+    envelope = lift(wire, body)
+
+    assert [json.loads(raw) for raw in raw_turns(envelope)] == whole["messages"]
+    assert envelope.model == "m-1"
+    assert (envelope.tools is None) == ("tools" not in whole)
+    assert envelope.max_output_tokens == whole["max_tokens"]
+    history = body[envelope.history.start : envelope.history.end]
+    assert json.loads(history) == whole["messages"]
+
+
+@given(odd_bodies(), WIRES, st.sampled_from(["turn", "part"]), st.data())
+def test_a_body_less_what_was_added_is_the_body(
+    body: bytes, wire: str, form: str, data: st.DataObject
+) -> None:
+    envelope = lift(wire, body)
+    fresh = [i for i, turn in enumerate(envelope.turns) if turn.is_fresh]
+    chosen = data.draw(st.sets(st.sampled_from(fresh))) if fresh else set()
+    operations = {i: (Append(b"added \\n text", (), 3, form),) for i in chosen}
+
+    edits = project(envelope, operations, no_parts).edits
+    out = lower(body, edits)
+
+    assert json.loads(out.removeprefix(BOM))
+    rest, moved = out, 0
+    for edit in edits:
+        assert edit.start == edit.end
+        at = edit.start
+        assert out[at + moved : at + moved + len(edit.text)] == edit.text
+        rest = rest[:at] + rest[at + len(edit.text) :]
+        moved += len(edit.text)
+    assert rest == body
+    assert len(edits) == len(chosen)
+
+
+def test_without_additions_the_very_same_object_goes_out() -> None:
+    body = anthropic_body([user("hi")])
+
+    assert lower(body, project(lift("anthropic", body), {}, no_parts).edits) is body
+
+
+@given(odd_bodies(), odd_bodies(), WIRES)
+def test_a_resumed_lift_is_the_lift_of_the_whole(
+    first: bytes, second: bytes, wire: str
+) -> None:
+    envelope = lift(wire, first, seed=7)
+    checkpoint = checkpoint_of(envelope, seed=7)
+    # The next request of the conversation: the old turns, then those of another body.
+    more = b"".join(b" , " + raw for raw in raw_turns(lift(wire, second)))
+    end = envelope.history.end - 1
+    grown = first[:end] + more + first[end:]
+
+    assert checkpoint.is_prefix_of(grown)
+    assert lift(wire, grown, seed=7, known=checkpoint) == lift(wire, grown, seed=7)
+
+
+def test_a_checkpoint_stands_before_the_first_marked_turn() -> None:
+    marked = {"role": "user", "content": [{"type": "text", "text": "b", **MARK}]}
+    body = anthropic_body([user("a"), assistant("x"), marked])
+
+    checkpoint = checkpoint_of(lift("anthropic", body))
+
+    assert len(checkpoint.turns) == 2
+    moved = anthropic_body([user("a"), assistant("x"), user("b"), user("c")])
+    # The marker has moved on: the bytes of the turn that had it are others now.
+    assert checkpoint.is_prefix_of(moved)
+    assert lift("anthropic", moved).turns[2].digest == (
+        lift("anthropic", body).turns[2].digest
+    )
+
+
+def test_a_checkpoint_without_turns_can_be_resumed() -> None:
+    marked = {"role": "user", "content": [{"type": "text", "text": "b", **MARK}]}
+    body = anthropic_body([marked])
+
+    checkpoint = checkpoint_of(lift("anthropic", body))
+
+    assert checkpoint.turns == ()
+    assert lift("anthropic", body, known=checkpoint) == lift("anthropic", body)
+
+
+def test_a_body_that_is_the_checkpoint_itself_is_no_continuation() -> None:
+    body = anthropic_body([user("a")])
+    checkpoint = checkpoint_of(lift("anthropic", body))
+
+    assert not checkpoint.is_prefix_of(body[: checkpoint.offset])
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"not json", "not_json"),
+        (b'{"model":"m"}', "unknown_shape"),
+        (b'{"model":"m","messages":{}}', "unknown_shape"),
+        (b'{"messages":[]}', "unknown_shape"),
+        (b'{"model":1,"messages":[]}', "unknown_shape"),
+        (b'{"model":"m","messages":[1]}', "unknown_shape"),
+        (b'{"model":"m","messages":[{"content":"x"}]}', "unknown_shape"),
+        (b'{"model":"m","messages":[{"role":1}]}', "unknown_shape"),
+        (b'{"model":"m","model":"n","messages":[]}', "duplicate_key"),
+        (b'{"model":"m","messages":[],"messages":[]}', "duplicate_key"),
+    ],
+)
+@pytest.mark.parametrize("wire", ["anthropic", "openai_chat"])
+def test_what_is_not_understood_says_why(body: bytes, reason: str, wire: str) -> None:
+    with pytest.raises(NotLifted, match=reason):
+        lift(wire, body)
+
+
+def test_a_key_repeated_behind_the_checkpoint_is_refused() -> None:
+    body = b'{"model":"m","messages":[{"role":"user","content":"a"}]}'
+    checkpoint = checkpoint_of(lift("anthropic", body))
+    twice = body[:-1] + b',"model":"n"}'
+
+    with pytest.raises(NotLifted, match="duplicate_key"):
+        lift("anthropic", twice, known=checkpoint)
+
+
+def test_a_wire_that_is_not_known_is_not_understood() -> None:
+    with pytest.raises(NotLifted, match="unknown_shape"):
+        lift("other", b"{}")
+
+
+def test_embedded_pictures_are_priced_by_kind_not_by_length() -> None:
+    picture = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "A" * 400_000},
+    }
+    url = {"type": "image_url", "image_url": {"url": "data:x;base64," + "A" * 400_000}}
+    text = {"type": "text", "text": "what is it"}
+
+    claude = lift("anthropic", anthropic_body([{"role": "user", "content": [picture]}]))
+    chat = lift(
+        "openai_chat",
+        compact({"model": "m", "messages": [{"role": "user", "content": [text, url]}]}),
+    )
+
+    assert claude.turns[0].tokens == 1600
+    assert 1600 < chat.turns[0].tokens < 1700
+
+
+def test_long_text_that_only_speaks_of_base64_is_priced_by_length() -> None:
+    body = anthropic_body([user("base64 " * 4000)])
+
+    assert lift("anthropic", body).turns[0].tokens > 3000

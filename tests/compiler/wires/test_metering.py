@@ -1,0 +1,177 @@
+"""The meters' own promises: bounded, silent about faults, blind to framing tricks."""
+
+import tracemalloc
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_compiler.wires import metering
+from deuz_compiler.wires.metering import (
+    MAX_TEXT_CHARS,
+    BodyMeter,
+    Notes,
+    ReplyFacts,
+    SilentMeter,
+    StreamMeter,
+    is_filled,
+)
+from deuz_compiler.wires.openai_chat.reply import REPLIES
+from deuz_compiler.wires.reply import open_meter
+from deuz_compiler.wires.sse import MAX_EVENT_BYTES
+
+WIRES = ("anthropic", "openai_chat", "openai_responses")
+DELTA = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}]}\n\n'
+FINISH = (
+    b'data: {"choices":[{"delta":{},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'
+)
+
+
+def meter_all(meter: metering.ReplyMeter, *chunks: bytes) -> ReplyFacts:
+    for chunk in chunks:
+        meter.feed(chunk)
+    return meter.close()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("is_event_stream", [True, False])
+@given(chunks=st.lists(st.binary(max_size=60), max_size=8))
+def test_no_bytes_make_a_meter_raise(
+    wire: str, is_event_stream: bool, chunks: list[bytes]
+) -> None:
+    meter = open_meter(wire, is_event_stream=is_event_stream, keep_text=True)
+
+    assert isinstance(meter_all(meter, *chunks), ReplyFacts)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 100_000, '{"x":' * 100_000, '{"a":1e999}', '"\ud800"', "nul", "\x00"],
+)
+def test_hostile_json_is_a_fault_and_no_more(wire: str, value: str) -> None:
+    hostile = value.encode("utf-8", errors="surrogatepass")
+
+    streamed = meter_all(
+        open_meter(wire, is_event_stream=True), b"data: " + hostile + b"\n\n"
+    )
+    whole = meter_all(open_meter(wire, is_event_stream=False), hostile)
+
+    assert (streamed.faults, whole.faults) == (1, 1)
+    assert (streamed.usage, whole.usage) == (None, None)
+
+
+def test_long_line_leaves_memory_flat_and_the_usage_is_still_read() -> None:
+    meter = StreamMeter(REPLIES, keeps_text=False)
+    meter.feed(DELTA)
+    piece = b"x" * 65_536
+
+    tracemalloc.start()
+    for _ in range(160):
+        meter.feed(piece)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    facts = meter_all(meter, b"\n\n", FINISH)
+
+    assert peak_bytes < 3 * MAX_EVENT_BYTES
+    assert facts.faults == 1
+    assert facts.usage is not None
+    assert facts.usage.output == 1
+
+
+def test_body_over_the_bound_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metering, "MAX_BODY_BYTES", 100)
+    meter = BodyMeter(REPLIES, keeps_text=False)
+
+    facts = meter_all(meter, b'{"usage":{"prompt_tokens":3', b" " * 100, b"}}")
+
+    assert facts == ReplyFacts(faults=1)
+
+
+def test_text_is_kept_up_to_a_bound() -> None:
+    meter = StreamMeter(REPLIES, keeps_text=True)
+    half = msgspec.json.encode("x" * (MAX_TEXT_CHARS // 2 + 1))
+    delta = b'data: {"choices":[{"delta":{"content":' + half + b"}}]}\n\n"
+
+    facts = meter_all(meter, delta, delta, delta)
+
+    assert facts.text is not None
+    assert len(facts.text) == MAX_TEXT_CHARS
+
+
+def test_chunks_of_content_behind_the_first_are_not_decoded() -> None:
+    """A broken delta proves it: had it been decoded, it would be a fault."""
+    broken = DELTA.replace(b'"a"', b"@")
+    meter = StreamMeter(REPLIES, keeps_text=False)
+
+    facts = meter_all(meter, DELTA, broken, FINISH)
+
+    assert (facts.faults, facts.finish_reason) == (0, "stop")
+
+
+def test_rest_of_an_event_is_not_taken_for_whole_events() -> None:
+    meter = StreamMeter(REPLIES, keeps_text=False)
+
+    facts = meter_all(meter, DELTA, FINISH[:40], FINISH[40:])
+
+    assert facts.finish_reason == "stop"
+
+
+def test_plain_error_under_an_event_stream_label_is_read() -> None:
+    body = b'{"error":{"message":"no"}}'
+    meter = StreamMeter(REPLIES, keeps_text=False)
+
+    facts = meter_all(meter, body[:9], body[9:])
+
+    assert facts.error_body == body
+    assert meter.decisive == "error"
+
+
+def test_events_under_a_json_label_are_read() -> None:
+    meter = BodyMeter(REPLIES, keeps_text=False)
+
+    facts = meter_all(meter, b": hi\n\n" + DELTA, FINISH)
+
+    assert (facts.finish_reason, meter.decisive) == ("stop", "content")
+
+
+def test_body_decides_when_it_is_whole() -> None:
+    meter = BodyMeter(REPLIES, keeps_text=False)
+
+    meter.feed(b'\xef\xbb\xbf{"choices":[{"message":{"content":"a"}}]}')
+    before = meter.decisive
+    meter.close()
+
+    assert (before, meter.decisive) == (None, "content")
+
+
+def test_empty_body_tells_nothing() -> None:
+    assert meter_all(BodyMeter(REPLIES, keeps_text=False)) == ReplyFacts()
+
+
+def test_silent_meter_holds_nothing_back() -> None:
+    meter = SilentMeter()
+
+    assert meter.decisive == "content"
+    assert meter_all(meter, DELTA, FINISH) == ReplyFacts()
+
+
+def test_first_error_is_the_one_that_is_kept() -> None:
+    notes = Notes(keeps_text=False)
+
+    notes.add_error(b"first")
+    notes.add_error(b"second")
+
+    assert notes.facts().error_body == b"first"
+
+
+@pytest.mark.parametrize("value", [b"", b"null", b'""', b"[]", b"{}"])
+def test_empty_values_carry_nothing(value: bytes) -> None:
+    assert not is_filled(msgspec.Raw(value))
+
+
+@pytest.mark.parametrize("value", [b'" "', b"0", b"[null]", b"false"])
+def test_other_values_carry_something(value: bytes) -> None:
+    assert is_filled(msgspec.Raw(value))

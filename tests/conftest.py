@@ -1,0 +1,77 @@
+"""What every test shares: hypothesis profiles, Debian packages, reference material.
+
+Rules:
+- `@pytest.mark.needs("package")` names a Debian package of tests/debian-packages.txt:
+  without its programs the test is skipped, but with CI set it fails.
+- `reference` is the folder of public facts beside the checkout; tests that read it are
+  skipped where it does not exist, and product code never reads it.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PROGRAMS = {
+    "chromium": ("chromium",),
+    "nginx-light": ("nginx",),
+    "prometheus": ("prometheus", "promtool"),
+    "redis-server": ("redis-server",),
+}
+
+IS_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+# Two cores run the whole suite: a slow example is about the machine, not the code.
+_COMMON = (HealthCheck.too_slow,)
+settings.register_profile("dev", max_examples=50, suppress_health_check=_COMMON)
+settings.register_profile(
+    "ci",
+    max_examples=300,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=_COMMON,
+)
+settings.register_profile(
+    "deep", max_examples=20_000, deadline=None, suppress_health_check=_COMMON
+)
+settings.load_profile("ci" if IS_CI else "dev")
+
+
+def absent_programs(package: str) -> list[str]:
+    """Return the programs of a Debian package that are not on PATH."""
+    if package not in PROGRAMS:
+        known = ", ".join(PROGRAMS)
+        raise pytest.UsageError(f"needs({package!r}): known packages are {known}")
+    return [name for name in PROGRAMS[package] if shutil.which(name) is None]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, or in CI fail, a test whose Debian package is not installed."""
+    for marker in item.iter_markers("needs"):
+        package = str(marker.args[0])
+        absent = absent_programs(package)
+        if not absent:
+            continue
+        reason = f"Debian package {package} is missing: no {', '.join(absent)} on PATH"
+        if IS_CI:
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository's root."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """The folder of public facts beside the checkout, for example its corpus."""
+    folder = ROOT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("no folder of reference material beside the checkout")
+    return folder

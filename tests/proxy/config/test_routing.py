@@ -1,0 +1,233 @@
+from typing import Any
+
+import pytest
+
+from deuz_proxy.config.model import Config
+from deuz_proxy.config.routing import (
+    Target,
+    lowered,
+    resolve_target,
+    route_labels,
+)
+from deuz_proxy.errors import UnknownUpstream
+
+LOCAL = {"local": {"url": "http://h/base", "placement": "part"}}
+
+
+def config(*routes: dict[str, Any], **fields: Any) -> Config:
+    return Config.model_validate({"upstreams": LOCAL, "routes": routes, **fields})
+
+
+@pytest.mark.parametrize(
+    ("path", "upstream", "api"),
+    [
+        ("/v1/messages", "anthropic", "anthropic"),
+        ("/v1/messages/count_tokens", "anthropic", ""),
+        ("/v1/messages/batches", "anthropic", ""),
+        ("/v1/chat/completions", "openai", "openai_chat"),
+        ("/v1/chat/completions/cmpl_1", "openai", ""),
+        ("/v1/responses", "openai", "openai_responses"),
+        ("/v1/responses/resp_1/cancel", "openai", ""),
+        ("/v1/models", "openai", ""),
+        ("/v1/files/f%2F1/content", "openai", ""),
+        ("/v1/messagesx", "openai", ""),
+        ("/v1beta/models/gemini-2.5-pro:generateContent", "gemini", ""),
+        ("/v1alpha/x", "gemini", ""),
+        ("/v1beta/openai/chat/completions", "gemini", "openai_chat"),
+        ("/api/chat", "ollama", ""),
+        ("/api/generate", "ollama", ""),
+        ("/api/tags", "ollama", ""),
+    ],
+)
+def test_built_in_paths_lead_to_their_provider_and_are_observed(
+    path: str, upstream: str, api: str
+) -> None:
+    target = resolve_target(config(), path)
+
+    assert (target.upstream, target.family, target.route) == (upstream,) * 3
+    assert (target.api, target.path) == (api, path)
+    assert (target.mode, target.on_error) == ("observe", "open")
+
+
+def test_a_target_carries_all_that_its_upstream_says() -> None:
+    assert resolve_target(config(), "/@local/v1/chat/completions?a=%2F&b") == Target(
+        upstream="local",
+        url="http://h/base",
+        path="/v1/chat/completions?a=%2F&b",
+        api="openai_chat",
+        family="openai",
+        placement="part",
+        route="local",
+        mode="observe",
+        on_error="open",
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/v2/chat", "/favicon.ico", "/v1x", "", "?x", "http://h/v1/messages"]
+)
+def test_a_path_that_nobody_serves_leads_nowhere(path: str) -> None:
+    with pytest.raises(UnknownUpstream):
+        resolve_target(config(), path)
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/files?limit=1", "/v1/models/x"])
+def test_a_path_of_two_providers_goes_where_the_header_says(path: str) -> None:
+    headers = [(b"X-Api-Key", b"k"), (b"Anthropic-Version", b"2023-06-01")]
+
+    assert resolve_target(config(), path, headers).upstream == "anthropic"
+    assert resolve_target(config(), path, headers[:1]).upstream == "openai"
+
+
+def test_a_header_does_not_overrule_a_named_upstream_or_a_rule() -> None:
+    headers = [(b"anthropic-version", b"2023-06-01")]
+    made = config({"path": "/v1/models", "upstream": "local"})
+
+    assert resolve_target(config(), "/@local/v1/models", headers).upstream == "local"
+    assert resolve_target(made, "/v1/models", headers).upstream == "local"
+    assert resolve_target(made, "/v1beta/x", headers).upstream == "gemini"
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/@local/v1/messages", "/v1/messages"),
+        ("/@local//odd/../%41?q=/@x", "//odd/../%41?q=/@x"),
+        ("/@local/", "/"),
+        ("/@local", ""),
+        ("/@local?q=1", "?q=1"),
+        ("/@local/@openai/v1", "/@openai/v1"),
+    ],
+)
+def test_a_named_upstream_gets_the_rest_byte_for_byte(target: str, path: str) -> None:
+    found = resolve_target(config(), target)
+
+    assert (found.upstream, found.path) == ("local", path)
+
+
+@pytest.mark.parametrize(
+    ("target", "api", "family"),
+    [
+        ("/@local/v1/messages", "anthropic", "anthropic"),
+        ("/@local/v1/messages/count_tokens", "", "anthropic"),
+        ("/@local/openai/deployments/d/chat/completions", "openai_chat", "openai"),
+        ("/@local/v1/responses/r1", "", "openai"),
+        ("/@local/v1/models", "", "openai"),
+        ("/@local/v1beta/models", "", "gemini"),
+        ("/@local/api/tags", "", "ollama"),
+        ("/@local/else", "", "none"),
+        ("/@anthropic/v1/models", "", "anthropic"),
+        ("/@ollama/v1/chat/completions", "openai_chat", "ollama"),
+        ("/@gemini/else", "", "gemini"),
+    ],
+)
+def test_the_family_is_the_upstreams_or_else_told_by_path(
+    target: str, api: str, family: str
+) -> None:
+    found = resolve_target(config(), target)
+
+    assert (found.api, found.family) == (api, family)
+
+
+def test_an_unknown_name_is_refused_and_shown_in_part() -> None:
+    with pytest.raises(UnknownUpstream) as caught:
+        resolve_target(config(), f"/@{'x' * 500}/v1")
+
+    assert caught.value.upstream == "x" * 64
+
+
+def test_the_first_rule_that_fits_wins() -> None:
+    made = config(
+        {"path": "/v1/messages", "mode": "compile", "on_error": "closed"},
+        {"path": "/v1/*", "mode": "off"},
+        {"path": "/v1/models", "mode": "compile"},
+    )
+
+    first = resolve_target(made, "/v1/messages?beta=true")
+    second = resolve_target(made, "/v1/models")
+
+    assert (first.mode, first.route) == ("compile", "/v1/messages")
+    assert first.is_closed_on_error
+    assert (second.mode, second.route) == ("off", "/v1/*")
+    assert not second.is_closed_on_error
+
+
+def test_an_exact_rule_does_not_cover_what_is_below_its_path() -> None:
+    made = config({"path": "/v1/messages", "mode": "compile"})
+
+    assert resolve_target(made, "/v1/messages/count_tokens").mode == "observe"
+
+
+def test_a_rule_can_lead_elsewhere_than_the_path_says() -> None:
+    made = config({"path": "/v1/chat/completions", "upstream": "local"})
+
+    assert resolve_target(made, "/v1/chat/completions").url == "http://h/base"
+    assert resolve_target(made, "/v1/models").upstream == "openai"
+
+
+def test_a_rule_without_upstream_holds_for_named_ones_too() -> None:
+    made = config({"path": "/v1/chat/completions", "mode": "compile", "name": "chat"})
+
+    target = resolve_target(made, "/@local/v1/chat/completions")
+
+    assert (target.upstream, target.mode, target.route) == ("local", "compile", "chat")
+
+
+def test_a_rule_for_one_upstream_leaves_named_others_alone() -> None:
+    made = config(
+        {"path": "/v1/chat/completions", "upstream": "local", "mode": "compile"}
+    )
+
+    other = resolve_target(made, "/@openai/v1/chat/completions")
+    same = resolve_target(made, "/@local/v1/chat/completions")
+
+    assert (other.upstream, other.mode) == ("openai", "observe")
+    assert (same.upstream, same.mode) == ("local", "compile")
+
+
+def test_a_rule_for_an_odd_path_without_upstream_leads_nowhere() -> None:
+    with pytest.raises(UnknownUpstream):
+        resolve_target(config({"path": "/odd"}), "/odd")
+
+
+def test_the_global_rule_on_errors_holds_where_a_route_has_none() -> None:
+    made = config({"path": "/v1/messages"}, on_error="closed")
+
+    assert resolve_target(made, "/v1/messages").is_closed_on_error
+    assert resolve_target(made, "/v1/models").is_closed_on_error
+
+
+@pytest.mark.parametrize(
+    ("asked", "mode"),
+    [
+        (b"off", "off"),
+        (b" Observe ", "observe"),
+        (b"shadow", "compile"),
+        (b"compile", "compile"),
+        (b"nonsense", "compile"),
+        (b"", "compile"),
+        (None, "compile"),
+    ],
+)
+def test_a_client_may_lower_the_mode_to_two_words(
+    asked: bytes | None, mode: str
+) -> None:
+    target = resolve_target(config({"path": "/v1/*", "mode": "compile"}), "/v1/x")
+
+    assert lowered(target, asked).mode == mode
+
+
+def test_a_client_cannot_raise_the_mode() -> None:
+    target = resolve_target(config({"path": "/v1/*", "mode": "off"}), "/v1/x")
+
+    assert lowered(target, b"observe") == target
+    assert lowered(target, b"off") == target
+
+
+def test_every_label_a_target_can_have_is_listed_once() -> None:
+    made = config({"path": "/v1/*"}, {"path": "/v1/messages", "name": "openai"})
+
+    labels = route_labels(made)
+
+    assert labels == ("/v1/*", "openai", "anthropic", "gemini", "ollama", "local")
+    assert resolve_target(made, "/api/chat").route in labels

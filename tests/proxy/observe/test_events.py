@@ -1,0 +1,39 @@
+from dataclasses import replace
+
+from deuz_proxy.observe.events import Event, Fanout
+from deuz_testing.events import finished, started
+
+
+def broken(event: Event) -> None:
+    raise KeyError(event)
+
+
+def test_overhead_is_the_sum_of_the_stages() -> None:
+    assert finished(stages=(("admit", 0.25), ("settle", 0.5))).overhead_seconds == 0.75
+
+
+def test_measured_total_is_the_overhead() -> None:
+    assert finished(stages=(("admit", 0.25), ("total", 0.5))).overhead_seconds == 0.5
+
+
+def test_request_that_was_not_timed_has_no_overhead() -> None:
+    assert finished(stages=()).overhead_seconds == 0
+
+
+def test_every_listener_hears_although_one_fails() -> None:
+    heard: list[Event] = []
+    fanout = Fanout((broken, heard.append))
+
+    fanout(started())
+
+    assert heard == [started()]
+    assert fanout.faults == ["KeyError"]
+
+
+def test_faults_of_listeners_do_not_pile_up() -> None:
+    fanout = Fanout((broken,))
+
+    for number in range(1_000):
+        fanout(replace(started(), request_id=str(number)))
+
+    assert len(fanout.faults) < 100

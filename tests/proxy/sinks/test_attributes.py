@@ -1,0 +1,227 @@
+from dataclasses import replace
+
+import pytest
+
+from deuz_compiler import Usage, Verdict
+from deuz_proxy.observe import names
+from deuz_proxy.observe.events import Overflow, SourceOutcome, UpstreamCall
+from deuz_proxy.sinks.attributes import (
+    Attributes,
+    call_attributes,
+    call_name,
+    compile_attributes,
+    overflow_attributes,
+    request_error,
+    server_attributes,
+    verdict_attributes,
+)
+from deuz_testing.events import STARTED_AT, compiled, finished, overflown
+
+CALL = UpstreamCall(STARTED_AT + 0.25, 1.7, 200, None)
+
+
+def answered(
+    conventions: names.Conventions = names.NEWEST, **changes: object
+) -> Attributes:
+    event = finished(**changes)
+    return call_attributes(event, event.upstream_calls[-1], conventions, is_answer=True)
+
+
+def test_server_span_tells_what_happened() -> None:
+    said = server_attributes(finished(passthrough="observe"))
+
+    assert said["http.request.method"] == "POST"
+    assert said["http.response.status_code"] == 200
+    assert said["deuz.route"] == "chat"
+    assert said["deuz.mode"] == "observe"
+    assert said["deuz.conversation.id"] == "c-1"
+    assert said["deuz.outcome"] == "ok"
+    assert said["deuz.passthrough"] == "observe"
+    assert said["deuz.overhead"] == pytest.approx(0.0005)
+
+
+def test_query_and_unknown_parts_of_a_path_are_not_told() -> None:
+    said = server_attributes(finished(path="/v1/files/CANARY?key=CANARY"))
+
+    assert said["url.path"] == "/v1/files/_"
+    assert "CANARY" not in str(said)
+
+
+def test_request_that_went_well_has_no_error() -> None:
+    assert request_error(finished()) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"outcome": "client_closed"}, "client_closed"),
+        ({"outcome": "truncated"}, "truncated"),
+        ({"status": 429, "outcome": "upstream_error"}, "upstream_error"),
+        ({"status": 404}, "404"),
+        ({"outcome": "refused", "error": "context_refused"}, "context_refused"),
+        ({"outcome": "refused", "error": "a sentence, with content"}, "_OTHER"),
+    ],
+)
+def test_error_is_a_word(changes: dict[str, object], error: str) -> None:
+    assert request_error(finished(**changes)) == error
+
+
+def test_method_that_http_does_not_have_is_other() -> None:
+    assert (
+        server_attributes(finished(method="CANARY"))["http.request.method"] == "_OTHER"
+    )
+
+
+def test_input_tokens_include_cached_ones() -> None:
+    said = answered(
+        usage=Usage(input_uncached=5, cache_read=128_955, cache_write=1_253)
+    )
+
+    assert said["gen_ai.usage.input_tokens"] == 130_213
+    assert said["gen_ai.usage.cache_read.input_tokens"] == 128_955
+    assert said["gen_ai.usage.cache_write.input_tokens"] == 1_253
+
+
+def test_zero_that_was_reported_is_told() -> None:
+    said = answered(usage=Usage(input_uncached=5, cache_read=0))
+
+    assert said["gen_ai.usage.cache_read.input_tokens"] == 0
+
+
+def test_absent_usage_leaves_the_attributes_off() -> None:
+    said = answered(usage=None)
+
+    assert not [name for name in said if name.startswith("gen_ai.usage")]
+
+
+def test_older_names_replace_the_newer() -> None:
+    said = answered(names.OLDER, usage=Usage(input_uncached=1, cache_write=9))
+
+    assert said["gen_ai.usage.cache_creation.input_tokens"] == 9
+    assert "gen_ai.usage.cache_write.input_tokens" not in said
+
+
+def test_call_tells_request_and_response() -> None:
+    said = answered()
+
+    assert said["gen_ai.operation.name"] == "chat"
+    assert said["gen_ai.provider.name"] == "openai"
+    assert said["gen_ai.request.model"] == "gpt-x"
+    assert said["gen_ai.request.max_tokens"] == 512
+    assert said["gen_ai.response.model"] == "gpt-x-2026"
+    assert said["gen_ai.response.id"] == "resp-1"
+    assert said["gen_ai.response.finish_reasons"] == ("stop",)
+    assert said["gen_ai.usage.reasoning.output_tokens"] == 20
+    assert said["server.address"] == "api.openai.com"
+    assert said["server.port"] == 443
+
+
+def test_first_chunk_is_timed_from_the_call_not_from_the_request() -> None:
+    assert answered()["gen_ai.response.time_to_first_chunk"] == pytest.approx(0.25)
+
+
+def test_buffered_answer_says_nothing_of_streaming() -> None:
+    said = answered(is_streamed=False)
+
+    assert "gen_ai.request.stream" not in said
+    assert "gen_ai.response.time_to_first_chunk" not in said
+
+
+def test_cut_answer_finished_with_an_error() -> None:
+    said = answered(outcome="truncated", finish_reason=None)
+
+    assert said["gen_ai.response.finish_reasons"] == ("error",)
+    assert said["error.type"] == "truncated"
+
+
+def test_compacted_is_told_only_when_true() -> None:
+    assert "gen_ai.conversation.compacted" not in answered()
+    event = overflown()
+    said = call_attributes(
+        event, event.upstream_calls[-1], names.NEWEST, is_answer=True
+    )
+    assert said["gen_ai.conversation.compacted"] is True
+
+
+def test_summary_has_its_own_model_and_usage_and_no_answer() -> None:
+    event = overflown()
+    summary = event.upstream_calls[1]
+
+    said = call_attributes(event, summary, names.NEWEST, is_answer=False)
+
+    assert call_name(event, summary) == "chat mini"
+    assert said["gen_ai.usage.output_tokens"] == 70
+    assert said["deuz.upstream.purpose"] == "summarize"
+    assert "gen_ai.response.id" not in said
+
+
+def test_rejected_call_has_its_status_as_error() -> None:
+    event = overflown()
+
+    said = call_attributes(
+        event, event.upstream_calls[0], names.NEWEST, is_answer=False
+    )
+
+    assert said["error.type"] == "400"
+    assert "gen_ai.usage.output_tokens" not in said
+
+
+def test_call_that_got_no_answer_has_its_error_and_no_status() -> None:
+    event = finished()
+    call = UpstreamCall(STARTED_AT, 1.0, None, "upstream_broken")
+
+    said = call_attributes(event, call, names.NEWEST, is_answer=True)
+
+    assert said["error.type"] == "upstream_broken"
+    assert "http.response.status_code" not in said
+
+
+def test_call_that_is_no_inference_is_a_plain_http_call() -> None:
+    event = finished(path="/v1/models", method="GET", model=None, usage=None)
+
+    said = call_attributes(event, CALL, names.NEWEST, is_answer=True)
+
+    assert call_name(event, CALL) == "GET"
+    assert not [name for name in said if name.startswith("gen_ai.")]
+
+
+def test_long_model_name_is_cut() -> None:
+    assert len(call_name(finished(model="m" * 5_000), CALL)) < 300
+
+
+def test_compile_tells_itself_and_each_source() -> None:
+    source = SourceOutcome("My Docs/v2", "rag", "ok", 0.01, 2, 3, 400)
+
+    said = compile_attributes(compiled(sources=(source,)))
+
+    assert said["deuz.context.selected"] == 1
+    assert said["deuz.context.refresh_reason"] == "initial"
+    assert said["deuz.context.fallback"] == "none"
+    assert said["deuz.context.cache_prefix_changed"] is False
+    assert said["deuz.context.manifest_digest"] == "sha256:00"
+    assert said["deuz.context.source.my_docs_v2.selected"] == 2
+    assert said["deuz.context.source.my_docs_v2.excluded"] == 3
+    assert said["deuz.context.source.my_docs_v2.tokens"] == 400
+
+
+def test_verdict_tells_where_why_and_whose() -> None:
+    verdict = Verdict("broken", "turn", "turn_edited", "client", 3, 120, 900)
+
+    assert verdict_attributes(verdict) == {
+        "verdict": "broken",
+        "segment": "turn",
+        "cause": "turn_edited",
+        "owner": "client",
+        "index": 3,
+        "offset": 120,
+        "lost_tokens": 900,
+    }
+
+
+def test_numbers_that_were_not_told_are_left_off() -> None:
+    told = Overflow("rejected", "surfaced", 8_000, 9_000)
+
+    untold = replace(told, limit_tokens=None, requested_tokens=None)
+
+    assert overflow_attributes(told)["limit_tokens"] == 8_000
+    assert overflow_attributes(untold) == {"stage": "rejected", "outcome": "surfaced"}

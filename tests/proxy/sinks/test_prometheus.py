@@ -1,0 +1,391 @@
+import subprocess
+import timeit
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from deuz_compiler import Usage, Verdict
+from deuz_proxy.observe.catalog import METRICS
+from deuz_proxy.observe.events import (
+    Compaction,
+    Event,
+    FaultCaught,
+    Overflow,
+    SourceOutcome,
+)
+from deuz_proxy.sinks.families import Bounds
+from deuz_proxy.sinks.prometheus import PrometheusSink
+from deuz_testing.events import (
+    TRACE,
+    compiled,
+    finished,
+    ledger_used,
+    overflown,
+    started,
+)
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0, text/plain;q=0.5"
+ROUTE = {"route": "chat"}
+MODEL = {"route": "chat", "model": "gpt-x"}
+
+
+def make_sink() -> PrometheusSink:
+    return PrometheusSink(
+        Bounds(
+            routes=frozenset({"chat"}),
+            sources=frozenset({"docs"}),
+            known_model=lambda name: name if name == "gpt-x" else "other",
+        )
+    )
+
+
+def counted(*events: Event) -> PrometheusSink:
+    sink = make_sink()
+    for event in events:
+        sink(event)
+    return sink
+
+
+def value(sink: PrometheusSink, name: str, **labels: str) -> float | None:
+    return sink.registry.get_sample_value(name, labels)
+
+
+def tokens(sink: PrometheusSink, kind: str) -> float | None:
+    return value(sink, "deuz_tokens_total", **MODEL, type=kind)
+
+
+def test_finished_request_is_counted_once_with_its_status_and_outcome() -> None:
+    sink = counted(finished(status=502, outcome="upstream_error"))
+
+    labels = {"wire": "openai_chat", "status": "502", "outcome": "upstream_error"}
+    assert value(sink, "deuz_requests_total", **ROUTE, **labels) == 1
+
+
+def test_in_flight_is_what_started_and_did_not_finish() -> None:
+    sink = counted(started(), started(), finished(outcome="client_closed"))
+
+    assert value(sink, "deuz_requests_in_flight", **ROUTE) == 1
+
+
+def test_in_flight_comes_back_to_zero_on_an_unknown_route() -> None:
+    sink = counted(started("secret"), finished(route="secret"))
+
+    assert value(sink, "deuz_requests_in_flight", route="other") == 0
+
+
+def test_token_types_are_disjoint() -> None:
+    # Turn 1 writes, turn 2 reads, turn 3 reads a little and writes a lot.
+    turns = [(0, 50_000), (50_000, 0), (5_000, 45_000)]
+
+    sink = counted(
+        *(
+            finished(usage=Usage(input_uncached=10, cache_read=r, cache_write=w))
+            for r, w in turns
+        )
+    )
+
+    assert tokens(sink, "input_uncached") == 30
+    assert tokens(sink, "cache_read") == 55_000
+    assert tokens(sink, "cache_write") == 95_000
+
+
+def test_absent_usage_is_told_and_leaves_the_counters_alone() -> None:
+    sink = counted(finished(usage=None, usage_status="absent"))
+
+    assert tokens(sink, "output") is None
+    assert value(sink, "deuz_usage_reports_total", **ROUTE, status="absent") == 1
+    assert value(sink, "deuz_usage_reports_total", **ROUTE, status="reported") == 0
+
+
+def test_count_that_was_not_reported_makes_no_series() -> None:
+    sink = counted(finished(usage=Usage(input_uncached=7)))
+
+    assert tokens(sink, "input_uncached") == 7
+    assert tokens(sink, "cache_read") is None
+
+
+def test_negative_count_is_left_out() -> None:
+    sink = counted(
+        finished(
+            usage=Usage(input_uncached=-50, output=5, is_anomalous=True),
+            usage_status="anomalous",
+        )
+    )
+
+    assert tokens(sink, "input_uncached") == 0
+    assert tokens(sink, "output") == 5
+
+
+def test_summary_s_tokens_are_counted_with_its_own_model() -> None:
+    sink = counted(overflown())
+
+    labels = {"route": "chat", "model": "other", "type": "output"}
+    assert value(sink, "deuz_tokens_total", **labels) == 70
+    assert tokens(sink, "output") == 50
+
+
+def test_break_is_counted_by_segment_cause_and_owner() -> None:
+    verdict = Verdict("broken", "tools", "tool_added", "client", lost_tokens=4_000)
+
+    sink = counted(finished(verdict=verdict))
+
+    labels = {"segment": "tools", "cause": "tool_added", "owner": "client"}
+    assert value(sink, "deuz_prefix_breaks_total", **ROUTE, **labels) == 1
+    assert value(sink, "deuz_prefix_lost_tokens_total", **ROUTE, **labels) == 4_000
+    assert value(sink, "deuz_prefix_requests_total", **MODEL, verdict="broken") == 1
+
+
+def test_intact_prefix_that_was_not_read_is_a_loss_with_an_owner() -> None:
+    verdict = Verdict(
+        "extended",
+        "turn",
+        "ttl_expired",
+        "ttl",
+        lost_tokens=900,
+        expected_tokens=1_000,
+        missed_tokens=900,
+    )
+
+    sink = counted(finished(verdict=verdict))
+
+    labels = {"segment": "turn", "cause": "ttl_expired", "owner": "ttl"}
+    assert value(sink, "deuz_prefix_lost_tokens_total", **ROUTE, **labels) == 900
+    assert value(sink, "deuz_cache_expected_tokens_total", **MODEL) == 1_000
+    assert value(sink, "deuz_cache_missed_tokens_total", **MODEL) == 900
+
+
+def test_extended_prefix_is_no_break() -> None:
+    sink = counted(finished())
+
+    text, _ = sink.render(None)
+    assert b"deuz_prefix_breaks_total{" not in text
+
+
+def test_mutation_counter_exists_before_it_counts() -> None:
+    name = "deuz_prefix_sidecar_mutations_total"
+
+    assert value(make_sink(), name, **ROUTE) == 0
+    assert value(counted(finished(sidecar_mutations=2)), name, **ROUTE) == 2
+
+
+def test_compile_counts_its_records_tokens_and_sources() -> None:
+    sink = counted(finished(compile=compiled(fallback="source-failed")))
+
+    why = {"refresh_reason": "initial", "fallback": "source-failed"}
+    record = {"source": "docs", "decision": "excluded", "reason": "expired"}
+    query = {"source": "docs", "status": "ok"}
+    assert value(sink, "deuz_context_compiles_total", **ROUTE, **why) == 1
+    assert value(sink, "deuz_context_records_total", **record) == 1
+    assert value(sink, "deuz_context_tokens_sum", **ROUTE) == 300
+    assert value(sink, "deuz_source_queries_total", **query) == 1
+    assert value(sink, "deuz_source_duration_seconds_count", **query) == 1
+
+
+def test_skipped_source_has_no_duration() -> None:
+    skipped = SourceOutcome("docs", "rag", "skipped", 0.0, 0, 0, 0)
+
+    sink = counted(finished(compile=compiled(sources=(skipped,))))
+
+    query = {"source": "docs", "status": "skipped"}
+    assert value(sink, "deuz_source_queries_total", **query) == 1
+    assert value(sink, "deuz_source_duration_seconds_count", **query) is None
+
+
+def test_overflow_and_compaction_are_counted() -> None:
+    sink = counted(overflown())
+
+    seen = {"stage": "rejected", "outcome": "recovered"}
+    layer = {"layer": "prune-tool-results", "trigger": "overflow"}
+    removed = "deuz_compaction_removed_tokens_total"
+    assert value(sink, "deuz_overflow_total", **ROUTE, **seen) == 1
+    assert value(sink, "deuz_compaction_total", **ROUTE, **layer) == 1
+    assert value(sink, removed, **ROUTE, **layer) == 3_500
+
+
+def test_compaction_that_grew_the_request_removes_nothing() -> None:
+    grown = Compaction("summarize", "overflow", 100, 150)
+
+    sink = counted(finished(compactions=(grown,)))
+
+    layer = {"layer": "summarize", "trigger": "overflow"}
+    removed = "deuz_compaction_removed_tokens_total"
+    assert value(sink, removed, **ROUTE, **layer) == 0
+
+
+def test_overhead_is_told_by_stage_and_in_total() -> None:
+    sink = counted(finished(stages=(("admit", 0.25), ("compile", 0.5))))
+
+    name = "deuz_overhead_seconds_sum"
+    assert value(sink, name, **ROUTE, stage="compile") == 0.5
+    assert value(sink, name, **ROUTE, stage="total") == 0.75
+
+
+def test_measured_total_goes_before_the_sum_of_the_stages() -> None:
+    sink = counted(finished(stages=(("admit", 0.25), ("total", 0.5))))
+
+    assert value(sink, "deuz_overhead_seconds_sum", **ROUTE, stage="total") == 0.5
+
+
+def test_estimate_ratio_is_actual_by_estimated() -> None:
+    sink = counted(finished(estimated_input_tokens=500))
+
+    assert value(sink, "deuz_estimate_ratio_sum", model="gpt-x") == 2.0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"estimated_input_tokens": 0},
+        {"estimated_input_tokens": None},
+        {"usage": Usage(output=1)},
+        {"usage_status": "anomalous"},
+    ],
+)
+def test_estimate_is_not_judged_without_both_counts(changes: dict[str, object]) -> None:
+    sink = counted(finished(**changes))
+
+    assert value(sink, "deuz_estimate_ratio_count", model="gpt-x") is None
+
+
+def test_passthrough_is_counted_with_its_reason() -> None:
+    sink = counted(finished(passthrough="not_json"))
+
+    assert value(sink, "deuz_passthrough_total", **ROUTE, reason="not_json") == 1
+    assert value(sink, "deuz_passthrough_total", **ROUTE, reason="fault") == 0
+
+
+def test_evicted_entries_are_counted_one_by_one_and_reads_by_round_trip() -> None:
+    sink = counted(ledger_used("read"), ledger_used("evict"))
+
+    name = "deuz_ledger_operations_total"
+    assert value(sink, name, op="read", status="ok") == 1
+    assert value(sink, name, op="evict", status="ok") == 3
+    assert value(sink, "deuz_ledger_bytes", store="memory") == 9_000
+    assert value(sink, "deuz_ledger_entries", store="memory") == 40
+
+
+def test_fault_is_counted() -> None:
+    sink = counted(FaultCaught("chat", "recall", "store_failed"))
+
+    labels = {"where": "recall", "code": "store_failed"}
+    assert value(sink, "deuz_faults_total", **ROUTE, **labels) == 1
+
+
+def test_ten_thousand_identities_make_no_series() -> None:
+    sink = counted(finished())
+    text, _ = sink.render(None)
+
+    for number in range(10_000):
+        sink(
+            finished(
+                request_id=f"r-{number}",
+                conversation=f"c-{number}",
+                model=f"junk-{number}",
+                path=f"/v1/files/{number}",
+                upstream=f"u-{number}",
+            )
+        )
+
+    more, _ = sink.render(None)
+    # One new value, `other`, in each metric that has the label `model`.
+    assert more.count(b"\n") - text.count(b"\n") < 60
+
+
+junk = st.text(max_size=20)
+maybe_count = st.none() | st.integers(-(10**12), 10**12)
+
+
+@given(
+    words=st.tuples(junk, junk, junk, junk, junk),
+    counts=st.tuples(maybe_count, maybe_count, maybe_count, maybe_count),
+)
+def test_no_event_makes_the_sink_raise(
+    words: tuple[str, ...], counts: tuple[int | None, ...]
+) -> None:
+    first, second, third, fourth, fifth = words
+    event = finished(
+        route=first,
+        wire=second,
+        outcome=third,
+        model=fourth or None,
+        passthrough=fifth,
+        usage=Usage(counts[0], counts[1], counts[2], counts[3]),
+        usage_status=first,
+        stages=((second, 0.1),),
+        verdict=Verdict(third, fourth, fifth, None, None, None, counts[0] or 0),
+        compile=compiled(refresh_reason=first, fallback=second, tokens=counts[1] or 0),
+        overflows=(Overflow(third, fourth, counts[2], counts[3]),),
+        estimated_input_tokens=counts[0],
+        sidecar_mutations=counts[0] or 0,
+    )
+
+    sink = counted(event, FaultCaught(first, second, third))
+
+    assert sink.render(OPENMETRICS)[0].endswith(b"# EOF\n")
+
+
+def test_every_metric_of_the_catalogue_is_shown_and_no_other() -> None:
+    text, _ = make_sink().render(None)
+
+    shown = {line.split()[2] for line in text.decode().splitlines() if "# HELP" in line}
+    assert shown == {metric.name for metric in METRICS}
+
+
+def test_text_format_is_the_default_and_has_no_creation_times() -> None:
+    text, content_type = counted(finished()).render(None)
+
+    assert content_type.startswith("text/plain; version=0.0.4")
+    assert b"_created" not in text
+    assert b"trace_id" not in text
+
+
+def test_openmetrics_has_exemplars_with_the_trace_of_a_sampled_request() -> None:
+    text, content_type = counted(finished()).render(OPENMETRICS)
+
+    parsed = text_string_to_metric_families(text.decode())  # type: ignore[no-untyped-call]  # Its own.
+    families = {family.name: family for family in parsed}
+    exemplars = [
+        sample.exemplar.labels["trace_id"]
+        for sample in families["deuz_request_duration_seconds"].samples
+        if sample.exemplar
+    ]
+    assert content_type.startswith("application/openmetrics-text")
+    assert exemplars == [f"{TRACE.trace_id:032x}"]
+
+
+@pytest.mark.parametrize("trace", [None, replace(TRACE, is_sampled=False)])
+def test_request_without_a_kept_trace_has_no_exemplar(trace: object) -> None:
+    text, _ = counted(finished(trace=trace)).render(OPENMETRICS)
+
+    assert b"trace_id" not in text
+
+
+@pytest.mark.needs("prometheus")
+def test_promtool_accepts_the_exposition() -> None:
+    text, _ = counted(
+        started(),
+        overflown(compile=compiled()),
+        finished(verdict=Verdict("broken", "system", "system_time", "client")),
+        finished(model='bad"\n\\name', route="x\ny"),
+        ledger_used(),
+        FaultCaught("chat", "settle", "store_failed"),
+    ).render(None)
+
+    result = subprocess.run(
+        ["promtool", "check", "metrics"], input=text, capture_output=True, check=False
+    )
+
+    assert result.returncode == 0, result.stderr.decode()
+    assert not result.stderr
+
+
+def test_counting_a_request_costs_little_beside_the_request() -> None:
+    """A guard against quadratic slips: the real figure is near 30 µs."""
+    sink, event = make_sink(), finished()
+
+    seconds = min(timeit.repeat(lambda: sink(event), number=200, repeat=5)) / 200
+
+    assert seconds < 0.000_5

@@ -1,0 +1,54 @@
+import sqlite3
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_proxy.sources.words import words_of
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Refunds take 14 days.", ["refund", "take", "14", "day"]),
+        ("policies boss status analysis", ["policy", "boss", "status", "analysis"]),
+        ("gas is his", ["gas", "is", "his"]),
+        ("café CAFE Ünïcode", ["cafe", "cafe", "unicode"]),
+        ("snake_case-word", ["snake", "case", "word"]),
+        ("getUserName", ["getusername", "get", "user", "name"]),
+        ("HTTPServer", ["httpserver", "http", "server"]),
+        ("Straße ½ ﬁne", ["strasse", "1", "2", "fine"]),
+        ("東京都", ["東京", "京都"]),
+        ("京", ["京"]),
+        ("GPT模型2", ["gpt", "2", "模型"]),
+        ("서울시", ["서울", "울시"]),
+        ("a" * 65, []),
+        ("\ud800 x", ["x"]),
+        ('"NEAR( * ^ :-', ["near"]),
+        ("", []),
+    ],
+)
+def test_text_becomes_search_words(text: str, words: list[str]) -> None:
+    assert list(words_of(text)) == words
+
+
+@given(st.text(st.characters(codec=None), max_size=60))
+def test_a_word_is_letters_and_digits_that_no_index_takes_for_syntax(text: str) -> None:
+    index = sqlite3.connect(":memory:")
+    index.execute("CREATE VIRTUAL TABLE w USING fts5(body)")
+
+    words = list(words_of(text))
+    asked = " OR ".join(f'"{word}"' for word in words) or '"none"'
+    index.execute("SELECT * FROM w WHERE w MATCH ?", (asked,)).fetchall()
+
+    assert [word for word in words if not word.isalnum()] == []
+    index.close()
+
+
+@given(st.text(max_size=60))
+def test_words_of_words_are_the_same_words(text: str) -> None:
+    once = list(words_of(text))
+
+    assert list(words_of(" ".join(once)))[: len(once)] or not once
+    for word in once:
+        assert next(iter(words_of(word)))

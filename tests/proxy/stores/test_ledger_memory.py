@@ -1,0 +1,114 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_compiler import Append, Operation
+from deuz_proxy.ports import Ledger
+from deuz_proxy.stores.ledger_memory import ENTRY_BYTES, Bounds, MemoryLedger
+from deuz_testing.ledger_suite import (
+    LedgerSuite,
+    ManualClock,
+    OpenLedger,
+    Told,
+    append,
+    key,
+)
+
+
+def weigh(operations: tuple[Operation, ...]) -> int:
+    return sum(len(each.text) for each in operations if isinstance(each, Append))
+
+
+def memory_ledger(
+    clock: ManualClock,
+    told: Told,
+    *,
+    max_entries: int = 1_000,
+    max_bytes: int = 10_000_000,
+    ttl_seconds: float = 3_600,
+) -> MemoryLedger:
+    bounds = Bounds(max_entries, max_bytes, ttl_seconds)
+    return MemoryLedger(bounds, weigh=weigh, clock=clock, tell=told)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def open_ledger(clock: ManualClock, told: Told) -> OpenLedger:
+    async def opened(**bounds: float) -> Ledger:
+        return memory_ledger(clock, told, **bounds)  # type: ignore[arg-type]  # Bounds are numbers of either kind.
+
+    return opened
+
+
+class TestMemoryLedger(LedgerSuite):
+    """The in-process ledger keeps what every ledger promises."""
+
+
+async def test_the_bytes_told_are_those_of_what_is_held() -> None:
+    told = Told()
+    ledger = memory_ledger(ManualClock(), told)
+
+    await ledger.commit({key(1): (append("abc"),), key(2): (append("de"),)})
+    both = told.last.bytes
+    await ledger.commit({key(1): (append("a"),), key(2): ()})
+
+    assert both == 5 + 2 * ENTRY_BYTES
+    assert told.last.bytes == 1 + ENTRY_BYTES
+    assert told.last.store == "memory"
+
+
+async def test_what_is_closed_is_forgotten() -> None:
+    ledger = memory_ledger(ManualClock(), Told())
+    await ledger.commit({key(1): (append("a"),)})
+
+    await ledger.close()
+
+    assert list(await ledger.read([key(1)])) == [()]
+
+
+async def test_many_conversations_leave_no_more_than_the_bounds_allow() -> None:
+    told = Told()
+    ledger = memory_ledger(ManualClock(), told, max_entries=100)
+
+    for number in range(10_000):
+        await ledger.commit({key(number): (append("x"),)})
+
+    assert told.last.entries == 100
+    assert told.count("evict") == 9_900
+    assert len(ledger._entries) == 100
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 400), st.integers(0, 30)),
+        max_size=60,
+    )
+)
+async def test_whatever_happens_the_bounds_hold_and_bytes_add_up(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    told, clock = Told(), ManualClock()
+    ledger = memory_ledger(
+        clock, told, max_entries=3, max_bytes=2 * ENTRY_BYTES + 300, ttl_seconds=50
+    )
+
+    for number, length, pause in steps:
+        clock.move(pause)
+        await ledger.commit({key(number): (append("x" * length),) if length else ()})
+        await ledger.read([key(number % 3)])
+
+        held = ledger._entries.values()
+        assert len(held) <= 3
+        assert ledger._held_bytes == sum(entry.weight_bytes for entry in held)
+        assert ledger._held_bytes <= 2 * ENTRY_BYTES + 300
+        assert all(clock.now - entry.used_at < 50 for entry in held)
+        assert (told.last.entries, told.last.bytes) == (len(held), ledger._held_bytes)

@@ -1,0 +1,103 @@
+"""Runs the compiler over fixed inputs and prints a digest of each result.
+
+Started by test_determinism.py in processes with different hash seeds and locales.
+"""
+
+import hashlib
+import json
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import deuz_compiler as compiler
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+WORDS = ("Straße", "naïve", "東京", "cache", "tool", "0", "-", "…", "a b", '"quoted"')
+
+
+def digest(value: object) -> str:
+    """Return a digest of the value's own form."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()
+
+
+def make_text(rng: random.Random) -> str:
+    return " ".join(rng.choice(WORDS) for _ in range(rng.randint(1, 60)))
+
+
+def make_body(wire: str, rng: random.Random, turns: int) -> bytes:
+    """Return a body with tools, whose members stand in an order of their own."""
+    messages: list[dict[str, object]] = []
+    for number in range(turns):
+        messages.append({"role": "user", "content": make_text(rng)})
+        messages.append({"content": f"{number} {make_text(rng)}", "role": "assistant"})
+    messages.append({"role": "user", "content": [{"type": "text", "text": "end"}]})
+    members: list[tuple[str, object]] = [
+        ("model", "m"),
+        ("max_tokens", 100),
+        ("messages", messages),
+        ("temperature", 0.5),
+    ]
+    if wire == "anthropic":
+        members.append(("system", make_text(rng)))
+    rng.shuffle(members)
+    return json.dumps(dict(members), ensure_ascii=rng.random() < 0.5).encode()
+
+
+def walk_bodies() -> Iterator[tuple[str, str]]:
+    """Lift, chain and compare growing conversations."""
+    root = compiler.scope_root(b"credential", scope="tenant/name")
+    for wire in ("anthropic", "openai_chat"):
+        rng = random.Random(wire)
+        baselines: list[compiler.Baseline] = []
+        for turns in range(1, 9):
+            body = make_body(wire, rng, turns)
+            envelope = compiler.lift(wire, body, seed=compiler.seed_of(root))
+            links = compiler.chain(envelope, root=root)
+            prefix = compiler.prefix_of(envelope, compiler.plain_elements(envelope))
+            yield f"lineage:{wire}:{turns}", digest(links)
+            yield f"prefix:{wire}:{turns}", digest(prefix)
+            yield f"surface:{wire}:{turns}", digest(place_block(envelope))
+            yield from walk_verdict(f"{wire}:{turns}", prefix, baselines)
+
+
+def place_block(envelope: compiler.Envelope) -> bytes:
+    """Return the body with a block behind its first turn."""
+    placed = compiler.Placed("docs", "r1", "1", "sha256:00")
+    block = compiler.Append(b"\\u0041 block", (placed,), 3)
+    surface = compiler.project(
+        envelope, {envelope.lead: (block,)}, lambda _, __: (0, 0)
+    )
+    return compiler.lower(envelope.body, surface.edits)
+
+
+def walk_verdict(
+    name: str, prefix: compiler.Prefix, baselines: list[compiler.Baseline]
+) -> Iterator[tuple[str, str]]:
+    """Judge against all earlier conversations, which differ from the first word on."""
+    current = compiler.Baseline(prefix, prefix, 0.0, 300.0)
+    verdict = compiler.judge(baselines, current, body=b"", kept=lambda _: None)
+    baselines.insert(0, current)
+    yield f"verdict:{name}", digest(verdict)
+
+
+def walk_golden() -> Iterator[tuple[str, str]]:
+    """Run the golden cases of the project-context-compiler profile."""
+    for request in sorted(GOLDEN.rglob("*.request.json")):
+        candidates = request.with_name(request.name.replace("request", "candidates"))
+        policy = next(request.parent.glob("*policy*.json"), None)
+        if policy is None:
+            continue
+        text, code = compiler.compile_profile(
+            request.read_bytes(), candidates.read_bytes(), policy.read_bytes()
+        )
+        yield f"golden:{request.name}", f"{code} {digest(text)}"
+
+
+def main() -> None:
+    """Print one JSON object: the digest of each step's result by its name."""
+    json.dump(dict([*walk_bodies(), *walk_golden()]), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Every module has its own test file, in the same place below tests/."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = {
+    "proxy": ROOT / "proxy/deuz_proxy",
+    "compiler": ROOT / "compiler/deuz_compiler",
+}
+
+TESTED_ELSEWHERE: dict[str, str] = {
+    "compiler/errors.py": "tests/repo/test_docs.py",
+    "proxy/errors.py": "tests/repo/test_docs.py",
+    "proxy/observe/vocabulary.py": "tests/proxy/observe/test_catalog.py",
+}
+"""Module to the test file that covers it, where its own would only repeat that one."""
+
+NOTHING_TO_TEST = {
+    "proxy/calls.py": "values without behaviour",
+    "proxy/ports.py": "protocols without behaviour",
+}
+
+
+def list_modules() -> dict[str, Path]:
+    """Return the expected test file of each module that holds code."""
+    expected = {}
+    for side, package in PACKAGES.items():
+        for path in sorted(package.rglob("*.py")):
+            if path.name.startswith("__"):
+                continue
+            inner = path.relative_to(package)
+            test = Path("tests") / side / inner.parent / f"test_{inner.name}"
+            expected[f"{side}/{inner}"] = test
+    return expected
+
+
+def test_every_module_has_its_own_test_file() -> None:
+    missing = {
+        name: str(test)
+        for name, test in list_modules().items()
+        if name not in {**TESTED_ELSEWHERE, **NOTHING_TO_TEST}
+        and not (ROOT / test).exists()
+    }
+
+    assert missing == {}, "write these, or name the file in TESTED_ELSEWHERE"
+
+
+def test_every_test_file_has_its_module() -> None:
+    expected = {str(test) for test in list_modules().values()}
+    found = {
+        str(path.relative_to(ROOT))
+        for side in PACKAGES
+        for path in (ROOT / "tests" / side).rglob("test_*.py")
+    }
+
+    orphans = sorted(found - expected - set(TESTED_ELSEWHERE.values()))
+    assert orphans == [], "rename these after the module that they test"
+
+
+def test_exceptions_name_modules_and_tests_that_exist() -> None:
+    modules = list_modules()
+    stale = [
+        name
+        for name, test in TESTED_ELSEWHERE.items()
+        if name not in modules
+        or (ROOT / modules[name]).exists()
+        or not (ROOT / test).exists()
+    ]
+    stale += [name for name in NOTHING_TO_TEST if name not in modules]
+
+    assert stale == []

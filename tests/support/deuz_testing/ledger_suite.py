@@ -1,0 +1,221 @@
+"""What every ledger promises, as tests that each store runs against itself.
+
+Rules:
+- A store's test file subclasses `LedgerSuite` and gives the fixture `open_ledger`.
+- The suite speaks through the port only; what is special to a store stands beside it.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest_asyncio
+
+from deuz_compiler import Append, Operation, PlacedRecord
+from deuz_proxy.observe.events import Event, LedgerUsed
+from deuz_proxy.ports import Ledger
+
+
+class ManualClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def move(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+class Told:
+    """A listener that keeps what a ledger told."""
+
+    def __init__(self) -> None:
+        self.events: list[LedgerUsed] = []
+
+    def __call__(self, event: Event) -> None:
+        assert isinstance(event, LedgerUsed)
+        self.events.append(event)
+
+    def count(self, op: str, status: str = "ok") -> int:
+        """Return how many keys were told for the operation."""
+        return sum(
+            event.count
+            for event in self.events
+            if (event.op, event.status) == (op, status)
+        )
+
+    @property
+    def last(self) -> LedgerUsed:
+        return self.events[-1]
+
+
+OpenLedger = Callable[..., Awaitable[Ledger]]
+"""`open_ledger(max_entries=…, max_bytes=…, ttl_seconds=…)`, all wide by default."""
+
+
+def append(text: str, *records: str) -> Append:
+    """Return an append operation that can be told from others by its text."""
+    placed = tuple(PlacedRecord("docs", record, "1", "sha256:0") for record in records)
+    return Append(text.encode(), placed, tokens=len(text))
+
+
+def key(number: int) -> bytes:
+    """Return a key as lineage makes them: 16 bytes."""
+    return number.to_bytes(16, "big")
+
+
+class LedgerSuite:
+    """The contract of `ports.Ledger`."""
+
+    @pytest_asyncio.fixture
+    async def ledger(self, open_ledger: OpenLedger) -> AsyncIterator[Ledger]:
+        """A ledger with wide bounds."""
+        made = await open_ledger()
+        yield made
+        await made.close()
+
+    async def test_an_unknown_key_holds_nothing(self, ledger: Ledger) -> None:
+        assert list(await ledger.read([key(1), key(2)])) == [(), ()]
+
+    async def test_no_keys_have_no_answer(self, ledger: Ledger) -> None:
+        assert list(await ledger.read([])) == []
+
+    async def test_what_was_committed_is_read_back_equal(self, ledger: Ledger) -> None:
+        operations: tuple[Operation, ...] = (
+            append("one", "r1", "r2"),
+            append('\\"two\\" \\u00e9'),
+        )
+
+        await ledger.commit({key(1): operations})
+
+        assert list(await ledger.read([key(1)])) == [operations]
+
+    async def test_answers_stand_in_the_order_of_the_keys(self, ledger: Ledger) -> None:
+        await ledger.commit({key(1): (append("a"),), key(3): (append("c"),)})
+
+        found = await ledger.read([key(3), key(2), key(1), key(3)])
+
+        assert list(found) == [(append("c"),), (), (append("a"),), (append("c"),)]
+
+    async def test_a_commit_replaces_what_the_key_held(self, ledger: Ledger) -> None:
+        await ledger.commit({key(1): (append("old"),)})
+        await ledger.commit({key(1): (append("new"),)})
+
+        assert list(await ledger.read([key(1)])) == [(append("new"),)]
+
+    async def test_a_commit_of_nothing_removes_the_key(self, ledger: Ledger) -> None:
+        await ledger.commit({key(1): (append("old"),), key(2): (append("kept"),)})
+        await ledger.commit({key(1): ()})
+
+        assert list(await ledger.read([key(1), key(2)])) == [(), (append("kept"),)]
+
+    async def test_an_empty_commit_changes_nothing(self, ledger: Ledger) -> None:
+        await ledger.commit({key(1): (append("kept"),)})
+        await ledger.commit({})
+
+        assert list(await ledger.read([key(1)])) == [(append("kept"),)]
+
+    async def test_keys_that_differ_in_one_bit_are_apart(self, ledger: Ledger) -> None:
+        await ledger.commit({key(2): (append("two"),)})
+
+        assert list(await ledger.read([key(3)])) == [()]
+
+    async def test_the_least_recently_used_entry_leaves_first(
+        self, open_ledger: OpenLedger, told: Told
+    ) -> None:
+        ledger = await open_ledger(max_entries=2)
+        await ledger.commit({key(1): (append("a"),)})
+        await ledger.commit({key(2): (append("b"),)})
+        await ledger.read([key(1)])
+
+        await ledger.commit({key(3): (append("c"),)})
+
+        found = await ledger.read([key(1), key(2), key(3)])
+        assert [bool(each) for each in found] == [True, False, True]
+        assert told.count("evict") == 1
+        await ledger.close()
+
+    async def test_bytes_are_bounded_as_well_as_entries(
+        self, open_ledger: OpenLedger, told: Told
+    ) -> None:
+        ledger = await open_ledger(max_bytes=20_000)
+
+        for number in range(10):
+            await ledger.commit({key(number): (append("x" * 6_000),)})
+
+        found = await ledger.read([key(number) for number in range(10)])
+        assert [bool(each) for each in found] == [False] * 7 + [True] * 3
+        assert told.count("evict") == 7
+        assert told.last.bytes <= 20_000
+        await ledger.close()
+
+    async def test_an_entry_larger_than_the_ledger_is_refused_and_the_rest_stays(
+        self, open_ledger: OpenLedger, told: Told
+    ) -> None:
+        ledger = await open_ledger(max_bytes=10_000)
+        await ledger.commit({key(1): (append("kept"),)})
+
+        await ledger.commit({key(2): (append("x" * 20_000),)})
+
+        found = await ledger.read([key(1), key(2)])
+        assert list(found) == [(append("kept"),), ()]
+        assert told.count("commit", "full") == 1
+        assert told.count("evict") == 0
+        await ledger.close()
+
+    async def test_an_entry_that_grew_too_large_is_not_left_in_its_old_form(
+        self, open_ledger: OpenLedger
+    ) -> None:
+        ledger = await open_ledger(max_bytes=10_000)
+        await ledger.commit({key(1): (append("old"),)})
+
+        await ledger.commit({key(1): (append("x" * 20_000),)})
+
+        assert list(await ledger.read([key(1)])) == [()]
+        await ledger.close()
+
+    async def test_an_entry_expires_when_it_is_not_used(
+        self, open_ledger: OpenLedger, clock: ManualClock, told: Told
+    ) -> None:
+        ledger = await open_ledger(ttl_seconds=60)
+        await ledger.commit({key(1): (append("a"),)})
+
+        clock.move(59)
+        before = await ledger.read([key(1)])
+        clock.move(61)
+        after = await ledger.read([key(1)])
+
+        assert [bool(each) for each in (*before, *after)] == [True, False]
+        assert told.count("evict") == 1
+        await ledger.close()
+
+    async def test_reading_keeps_an_entry_alive(
+        self, open_ledger: OpenLedger, clock: ManualClock
+    ) -> None:
+        ledger = await open_ledger(ttl_seconds=60)
+        await ledger.commit({key(1): (append("a"),)})
+
+        for _ in range(10):
+            clock.move(40)
+            (found,) = await ledger.read([key(1)])
+
+            assert found == (append("a"),)
+        await ledger.close()
+
+    async def test_reads_and_commits_are_told_with_the_size_after(
+        self, ledger: Ledger, told: Told
+    ) -> None:
+        await ledger.commit({key(1): (append("a"),), key(2): (append("b"),)})
+        committed = told.last
+        await ledger.read([key(1), key(2), key(3)])
+
+        assert (committed.op, committed.status, committed.count) == ("commit", "ok", 2)
+        assert (told.last.op, told.last.status, told.last.count) == ("read", "ok", 2)
+        assert told.last.entries == 2
+        assert told.last.bytes > 0
+
+    async def test_closing_twice_is_closing_once(self, ledger: Ledger) -> None:
+        await ledger.close()
+        await ledger.close()
