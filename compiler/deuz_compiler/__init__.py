@@ -23,6 +23,8 @@ from deuz_compiler.placement.block import (
 )
 from deuz_compiler.placement.laws import PART, TURN, place_for_context
 from deuz_compiler.prefix import Prefix, plain_elements, prefix_of
+from deuz_compiler.profiles.json_form import compile_json
+from deuz_compiler.profiles.project_context.form import compile_profile
 from deuz_compiler.records.candidate import Candidate
 from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest
@@ -58,6 +60,7 @@ from deuz_compiler.wires.overflow import (
     recognise_overflow,
     recognise_silent,
 )
+from deuz_compiler.wires.own import summary_body
 from deuz_compiler.wires.reply import (
     ReplyFacts,
     ReplyMeter,
@@ -72,7 +75,6 @@ from deuz_compiler.wires.requests import (
     read_parts,
     user_text,
 )
-from deuz_compiler.wires.own import summary_body
 from deuz_compiler.wires.usage import Usage
 
 __all__ = [
@@ -87,8 +89,8 @@ __all__ = [
     "Calibration",
     "Candidate",
     "Checkpoint",
-    "Compilation",
     "CompactionPolicy",
+    "Compilation",
     "CompileFacts",
     "CompilerError",
     "Edit",
@@ -123,6 +125,8 @@ __all__ = [
     "chain",
     "checkpoint_of",
     "compile_context",
+    "compile_json",
+    "compile_profile",
     "digest_text",
     "error_body",
     "error_event",

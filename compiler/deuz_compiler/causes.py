@@ -35,6 +35,7 @@ CAUSES = (
 )
 
 _WINDOW = 32
+_AROUND = 24
 _TIME = re.compile(
     rb"\d{1,2}:\d{2}|\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
     rb"|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -51,11 +52,11 @@ def system_cause(old: bytes | None, new: bytes) -> str:
         return "system_edited"
     if not old or not new:
         return "system_removed" if old else "system_added"
-    at = common_bytes(old, new)
-    windows = [_window(text, at) for text in (old, new)]
+    windows = _changed(old, new)
     if all(_TIME.search(w) or _EPOCH.search(w) for w in windows):
         return "system_time"
-    if all(_NONCE.search(w) for w in windows) and abs(len(old) - len(new)) < _WINDOW:
+    is_alike = abs(len(old) - len(new)) < _WINDOW
+    if is_alike and all(_NONCE.search(w) for w in windows):
         return "system_nonce"
     return "system_edited"
 
@@ -65,10 +66,9 @@ def tools_cause(old: bytes | None, new: bytes) -> tuple[str, int | None]:
     if old is None:
         return "tool_edited", None
     before, after = _tool_texts(old), _tool_texts(new)
-    first = next(
-        (i for i, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1),
-        min(len(before), len(after)),
-    )
+    pairs = enumerate(zip(before, after, strict=False))
+    shortest = min(len(before), len(after))
+    first = next((i for i, (a, b) in pairs if a != b), shortest)
     names_before, names_after = _names(before), _names(after)
     if sorted(names_before) == sorted(names_after):
         is_moved = names_before != names_after
@@ -95,8 +95,20 @@ def _entries(packed: bytes) -> tuple[bytes, ...]:
     )
 
 
-def _window(text: bytes, at: int) -> bytes:
-    return text[max(0, at - _WINDOW) : at + _WINDOW]
+def _changed(old: bytes, new: bytes) -> list[bytes]:
+    """Return the changed middles with a little around them, to see what they are.
+
+    Text that was only put in or taken out has one middle.
+    """
+    start = common_bytes(old, new)
+    end = common_bytes(old[start:][::-1], new[start:][::-1])
+    stops = [len(text) - end for text in (old, new)]
+    if min(stops) <= start:
+        return [max(old, new, key=len)[start : max(stops)]]
+    return [
+        text[max(0, start - _AROUND) : stop + _AROUND]
+        for text, stop in zip((old, new), stops, strict=True)
+    ]
 
 
 def _tool_texts(text: bytes) -> list[bytes]:

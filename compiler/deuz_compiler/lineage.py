@@ -1,7 +1,7 @@
 """A conversation is recognised by its content: a chain of rendered digests.
 
 Rules:
-- The chain starts at a root keyed with the credential: another tenant cannot compute it.
+- The chain starts at a root keyed with the credential: no other tenant can compute it.
 - Tools and leading system text are not in it: a nonce there must not lose placements.
 - Equal histories have equal chains, on any replica, after any restart.
 """

@@ -23,7 +23,7 @@ HEAD = ("model", "params", "tools", "system")
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
-    """One part ahead of the history: its rendered digest, size and place in the body."""
+    """One part ahead of the history: rendered digest, tokens and place in the body."""
 
     digest: bytes
     tokens: int
@@ -168,5 +168,3 @@ def _first_param(envelope: Envelope) -> tuple[int, int]:
 
 def _digest(raw: bytes) -> bytes:
     return xxhash.xxh3_64_digest(raw)
-
-

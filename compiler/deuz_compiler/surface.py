@@ -1,7 +1,8 @@
 """The surface: what the model sees is the client's history plus our operations on it.
 
 Rules:
-- An operation is stored under the lineage of the last turn it touches, with exact bytes.
+- An operation is stored, with exact bytes, under the lineage of the last turn it
+  touches.
 - The same history always projects to the same surface.
 - Folded turns take their blocks and stubs with them; the longest known fold wins.
 - Every edit lies behind tools and leading system text; they are never touched.

@@ -36,8 +36,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
     `segment` is `model`, `params`, `tools`, `system` or `turn`; `index` the turn's or
     tool's place; `offset` the first differing byte in the body. `lost_tokens` are the
-    reusable tokens behind the break. `expected_tokens` is what the prefix let one expect
-    to be read from the cache, `missed_tokens` what of it was not; None when unknown.
+    reusable tokens behind the break. `expected_tokens` is what the prefix let one
+    expect to be read from the cache, `missed_tokens` what of it was not; None when
+    unknown.
     """
 
     verdict: str
@@ -175,14 +176,14 @@ def _client_cause(
     offset = segment.start + (common_bytes(old_text, new_text) if old_text else 0)
     if name == "system":
         return system_cause(old_text, new_text), None, offset
-    cause, index = tools_cause(old_text, new_text)
-    return cause, index, offset
+    cause, tool = tools_cause(old_text, new_text)
+    return cause, tool, offset
 
 
 def weigh_usage(
     verdict: Verdict, latest: Baseline | None, usage: Usage | None, *, now: float
 ) -> Verdict:
-    """Add what the cache was expected to give and, if it did not, whose loss that is."""
+    """Add what the cache was expected to give and, if it did not, whose loss it is."""
     expected = _expected_tokens(verdict, latest)
     if expected is None or usage is None or usage.cache_read is None or latest is None:
         return verdict
@@ -226,8 +227,10 @@ def segment_shares(
     for name in ("tools", "system"):
         segment = current.head(name)
         is_reused = difference is None or _is_before(name, difference.segment)
-        lost = 0 if is_reused or old is None else min(
-            segment.tokens, old.head(name).tokens
+        lost = (
+            0
+            if is_reused or old is None
+            else min(segment.tokens, old.head(name).tokens)
         )
         reused = segment.tokens if is_reused else 0
         new = segment.tokens - reused - lost

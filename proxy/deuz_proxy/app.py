@@ -30,7 +30,6 @@ from deuz_proxy.edge.upstream import Upstreams
 from deuz_proxy.observe.events import Fanout, Trace
 from deuz_proxy.observe.names import NEWEST, OLDER
 from deuz_proxy.observe.trace import make_trace, sampler_named
-from deuz_proxy.ports import Source
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.sinks.families import Bounds as LabelBounds
 from deuz_proxy.sinks.feed import Feed
@@ -131,9 +130,7 @@ class App:
         self.labels.routes, self.labels.sources = fresh.routes, fresh.sources
         self.labels.known_model = fresh.known_model
         self.prometheus.prepare()
-        self.runtime = replace(
-            old, config=config, sources=sources, models=self.models
-        )
+        self.runtime = replace(old, config=config, sources=sources, models=self.models)
         for source in old.sources:
             await source.close()
 

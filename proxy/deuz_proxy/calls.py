@@ -7,7 +7,7 @@ Rules:
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from deuz_compiler import (
     Baseline,
@@ -108,7 +108,7 @@ class SourceAnswer:
 
     source: str
     kind: str
-    status: str
+    status: Literal["ok", "empty", "late", "failed", "skipped"]
     duration_seconds: float
     error: str | None = None
 

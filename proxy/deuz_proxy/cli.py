@@ -7,18 +7,20 @@ Rules:
 """
 
 import argparse
-import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from deuz_proxy import __version__
 from deuz_proxy.errors import ConfigInvalid
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
+_LAST_PORT = 65_535
 
+Result = TypeVar("Result")
 Command = Callable[[argparse.Namespace], int]
 
 
@@ -95,8 +97,7 @@ def _add_compile(
     compiler.add_argument("--request", type=Path, metavar="F")
     compiler.add_argument("--candidates", type=Path, metavar="F")
     compiler.add_argument("--policy", type=Path, metavar="F")
-    compiler.add_argument("--fixture", default=None, metavar="NAME")
-    compiler.add_argument("--budget", default=None, metavar="WORD")
+    compiler.add_argument("--search", choices=["greedy", "exact"], default="greedy")
     compiler.set_defaults(command=_compile)
 
 
@@ -114,8 +115,7 @@ def _add_provider(
     provider.add_argument(
         "--listen", type=_address, default="127.0.0.1:4140", metavar="H:P"
     )
-    provider.add_argument("--window", type=int, default=None, metavar="N")
-    provider.add_argument("--alternate", action="store_true")
+    provider.add_argument("--window", type=int, default=200_000, metavar="N")
     provider.set_defaults(command=_provider)
 
 
@@ -153,23 +153,21 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    from deuz_compiler import compile_json, compile_profile
+    from deuz_compiler import compile_json, compile_profile, estimate_text
 
     if options.profile is None:
-        output, code = compile_json(sys.stdin.buffer.read())
+        output, code = compile_json(sys.stdin.buffer.read(), estimate=estimate_text)
         sys.stdout.buffer.write(output)
         return code
     files = (options.request, options.candidates, options.policy)
     if any(file is None for file in files):
         print(
-            "deuz-sidecar compile: a profile needs --request, --candidates and --policy",
+            "deuz-sidecar compile: a profile needs --request, --candidates, --policy",
             file=sys.stderr,
         )
         return EXIT_MISTAKE
     request, candidates, policy = (file.read_bytes() for file in files)
-    text, code = compile_profile(
-        request, candidates, policy, fixture=options.fixture, budget=options.budget
-    )
+    text, code = compile_profile(request, candidates, policy, search=options.search)
     sys.stdout.write(text)
     return code
 
@@ -186,19 +184,11 @@ def _provider(options: argparse.Namespace) -> int:
     from deuz_proxy.demo.provider import run_provider
 
     host, _, port = options.listen.rpartition(":")
-    _loop(
-        run_provider(
-            host=host,
-            port=int(port),
-            window_tokens=options.window,
-            is_alternating=options.alternate,
-            tell=_tell,
-        )
-    )
+    _loop(run_provider(host, int(port), announce=_tell, window_tokens=options.window))
     return 0
 
 
-def _loop(coroutine):  # noqa: ANN001, ANN202  # Any result.
+def _loop(coroutine: Coroutine[Any, Any, Result]) -> Result:
     import uvloop
 
     return uvloop.run(coroutine)
@@ -210,7 +200,7 @@ def _tell(text: str) -> None:
 
 def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
+    if not colon or not host or not port.isdigit() or int(port) > _LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is not host:port")
     return text
 

@@ -57,7 +57,7 @@ def compile_gathered(
     policy = Policy(
         budget_tokens=budget.context_tokens,
         ceiling_tokens=budget.ceiling_tokens,
-        shares=weigh_shares({k: str(v) for k, v in context.budget.shares.items()}),
+        shares=weigh_shares({k: float(v) for k, v in context.budget.shares.items()}),
         sources=tuple(source.id for source in context.sources),
     )
     facts = CompileFacts(
@@ -206,9 +206,13 @@ def _reports(gathered: Gathered, config: Config) -> tuple[SourceReport, ...]:
     required = {source.id: source.required for source in config.context.sources}
     return tuple(
         SourceReport(
-            a.source, a.kind, a.status, a.error, is_required=required.get(a.source, False)
+            answer.source,
+            answer.kind,
+            answer.status,
+            answer.error,
+            is_required=required.get(answer.source, False),
         )
-        for a in gathered.answers
+        for answer in gathered.answers
     )
 
 

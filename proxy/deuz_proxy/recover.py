@@ -98,7 +98,9 @@ async def _try_again(
         )
         operations = _with_fold(operations, plan, summary)
     first = replace(first, upstream_calls=(*first.upstream_calls, *summary.calls))
-    second = _condensed(call, known, operations, first, scale, runtime)
+    second = _condensed(
+        first, operations, call=call, known=known, scale=scale, runtime=runtime
+    )
     if second is None:
         return _surfaced(first, signal)
     sent = await forward_call(call, second.body, runtime, watch)
@@ -159,7 +161,9 @@ def _scale(call: Call, first: Attempt, runtime: Runtime) -> _Scale:
     return _Scale(fit, fit * _TARGET_PERCENT // 100)
 
 
-def _with_prunes(operations: Operations, plan: Plan) -> dict[int, tuple[Operation, ...]]:
+def _with_prunes(
+    operations: Operations, plan: Plan
+) -> dict[int, tuple[Operation, ...]]:
     stubs: dict[int, tuple[tuple[int, bytes], ...]] = {}
     for pruned in plan.prunes:
         stubs[pruned.turn] = (*stubs.get(pruned.turn, ()), *pruned.stubs)
@@ -181,10 +185,11 @@ def _with_fold(
 
 
 def _condensed(
+    first: Attempt,
+    operations: Operations,
+    *,
     call: Call,
     known: Known,
-    operations: Operations,
-    first: Attempt,
     scale: _Scale,
     runtime: Runtime,
 ) -> Compiled | None:

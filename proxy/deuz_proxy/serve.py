@@ -109,9 +109,7 @@ async def _kept(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         runtime.notice(FaultCaught(call.target.route, "settle", str(code)))
 
 
-def _count_fault(
-    call: Call, where: str, fault: Exception, runtime: Runtime
-) -> None:
+def _count_fault(call: Call, where: str, fault: Exception, runtime: Runtime) -> None:
     """Count the fault; on a route that fails closed it becomes a refusal.
 
     Raises:
@@ -123,7 +121,9 @@ def _count_fault(
         raise ContextRefused(reason=f"fault in {where}") from fault
 
 
-def _unanswered(outcome: str, *, status: int = _CLIENT_CLOSED, error: str | None = None) -> Totals:
+def _unanswered(
+    outcome: str, *, status: int = _CLIENT_CLOSED, error: str | None = None
+) -> Totals:
     return Totals(outcome, status, 0, None, error=error)
 
 

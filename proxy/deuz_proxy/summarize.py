@@ -130,9 +130,7 @@ def _accepted(
         had_tool_call=facts.had_tool_call,
     )
     if refusal is not None:
-        runtime.notice(
-            FaultCaught(call.target.route, "recover", f"summary_{refusal}")
-        )
+        runtime.notice(FaultCaught(call.target.route, "recover", f"summary_{refusal}"))
         return None
     written = render_summary(text, plan.question)
     return Fold(

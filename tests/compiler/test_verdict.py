@@ -32,7 +32,9 @@ def baseline(
     envelope = lift("anthropic", body)
     inbound = prefix_of(envelope, plain_elements(envelope))
     laid = project(envelope, operations or {}, lambda wire, raw, part: (0, 0))
-    return Baseline(inbound, prefix_of(envelope, laid.elements), 1000.0, 300.0, frontier)
+    return Baseline(
+        inbound, prefix_of(envelope, laid.elements), 1000.0, 300.0, frontier
+    )
 
 
 def verdict(

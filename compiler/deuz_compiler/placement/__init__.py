@@ -1,0 +1,1 @@
+"""Where added text may go, and how a block is written."""

@@ -1,0 +1,1 @@
+"""One room for each provider API, and what they share."""

@@ -27,9 +27,9 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 class Turn(msgspec.Struct, frozen=True, gc=False):
     """One element of the client's history.
 
-    `role` is wire-neutral: `system`, `user`, `assistant` or `tool`. `is_fresh` says that
-    the user's own text or media is in it and no tool result. `opens_calls` says that tool
-    results must follow. `tokens` is an estimate. `digest` has 16 bytes.
+    `role` is wire-neutral: `system`, `user`, `assistant` or `tool`. `is_fresh` says
+    that the user's own text or media is in it and no tool result. `opens_calls` says
+    that tool results must follow. `tokens` is an estimate. `digest` has 16 bytes.
     """
 
     start: int

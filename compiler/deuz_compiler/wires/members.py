@@ -1,7 +1,7 @@
 """Exact places of the members of a JSON object or array, without decoding values.
 
 Rules:
-- msgspec validates and finds each value; a walk over the text turns values into offsets.
+- msgspec validates and finds each value; a walk over the text gives the offsets.
 - The walk proves itself: every value must stand where the walk says, so a duplicate key
   cannot lead it astray.
 - A text known to start like an earlier one is resumed: only its rest is scanned.
@@ -15,7 +15,7 @@ from deuz_compiler.wires.envelope import Member
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _SPACE = b" \t\n\r"
-_QUOTE, _COMMA, _COLON, _CLOSE = 0x22, 0x2C, 0x3A, 0x7D
+_QUOTE, _COMMA, _COLON, _CLOSE, _BACKSLASH = 0x22, 0x2C, 0x3A, 0x7D, 0x5C
 BOM = b"\xef\xbb\xbf"
 
 
@@ -72,7 +72,7 @@ def without_members(text: bytes, names: frozenset[str]) -> bytes:
     kept = [m for m in members if m.key not in names]
     if len(kept) == len(members):
         return text
-    pieces = []
+    pieces: list[bytes] = []
     for position, member in enumerate(members):
         if member.key in names:
             continue
@@ -119,6 +119,6 @@ def _read_key(text: bytes, at: int) -> tuple[str, int]:
 
 def _is_escaped(text: bytes, at: int) -> bool:
     count = 0
-    while text[at - 1 - count] == 0x5C:  # A backslash.
+    while text[at - 1 - count] == _BACKSLASH:
         count += 1
     return count % 2 == 1

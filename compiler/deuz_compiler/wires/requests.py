@@ -4,6 +4,8 @@ Rules:
 - A wire without an entry is forwarded and metered, but its body is not understood.
 """
 
+from typing import Protocol
+
 import msgspec
 
 from deuz_compiler.errors import NotLifted
@@ -19,7 +21,20 @@ _RULES: dict[str, Rules] = {
     "anthropic": anthropic.RULES,
     "openai_chat": openai_chat.RULES,
 }
-_PARTS = {"anthropic": anthropic_parts, "openai_chat": openai_chat_parts}
+
+
+class _Parts(Protocol):
+    """What a wire's parts module gives."""
+
+    def read_parts(self, raw: bytes) -> tuple[Part, ...]: ...
+    def part_span(self, raw: bytes, index: int) -> Place: ...
+    def user_text(self, raw: bytes) -> str: ...
+
+
+_PARTS: dict[str, _Parts] = {
+    "anthropic": anthropic_parts,
+    "openai_chat": openai_chat_parts,
+}
 
 
 def lift(

@@ -1,0 +1,1 @@
+"""A fake provider and a scripted agent: everything shown without a key."""

@@ -121,7 +121,7 @@ async def _talk(
 ) -> list[Mapping[str, Any]]:
     """Say one turn and follow the agent's loop until it has answered."""
     history.append({"role": "user", "content": step.text})
-    seen = []
+    seen: list[Mapping[str, Any]] = []
     while True:
         answer = await _send(app, session, history, step)
         (told,) = app.feed.requests(1)

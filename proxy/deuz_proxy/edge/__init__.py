@@ -1,0 +1,1 @@
+"""Sockets: the inbound side, the upstream side, the admin address."""

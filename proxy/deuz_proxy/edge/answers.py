@@ -16,7 +16,7 @@ _log = logging.getLogger("deuz_proxy")
 
 
 def as_sidecar_error(fault: BaseException) -> SidecarError:
-    """Return the fault as one of ours; a foreign one keeps only its kind, in the log."""
+    """Return the fault as one of ours; a foreign one is logged by kind and place."""
     if isinstance(fault, SidecarError):
         return fault
     _log.error("fault in the sidecar: %s", type(fault).__name__, exc_info=_safe(fault))
@@ -44,6 +44,4 @@ async def answer_error(client: Client, api: str, fault: SidecarError) -> int:
 
 def _safe(fault: BaseException) -> BaseException:
     """Return the fault with its place but without its text, which may hold content."""
-    return type(fault.__class__.__name__, (Exception,), {})().with_traceback(
-        fault.__traceback__
-    )
+    return Exception(type(fault).__name__).with_traceback(fault.__traceback__)

@@ -42,7 +42,7 @@ def response_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
 
 
 def _nominated(headers: Headers) -> frozenset[bytes]:
-    names = set()
+    names: set[bytes] = set()
     for name, value in headers:
         if name.lower() == b"connection":
             names.update(part.strip().lower() for part in value.split(b","))

@@ -74,7 +74,12 @@ class Upstreams:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             read_bufsize=_READ_BUFFER_BYTES,
-            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            skip_auto_headers=(
+                "User-Agent",
+                "Accept",
+                "Accept-Encoding",
+                "Content-Type",
+            ),
         )
         return self
 

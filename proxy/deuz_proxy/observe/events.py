@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from deuz_compiler import SegmentShare, Usage, Verdict
 
+_MOST_FAULTS = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -223,5 +225,5 @@ class Fanout:
                 listener(event)
             except Exception as fault:  # noqa: BLE001  # An observer never hurts the observed.
                 # Bounded: only the kind is kept, for the operator's /healthz.
-                if len(self.faults) < 32:
+                if len(self.faults) < _MOST_FAULTS:
                     self.faults.append(type(fault).__name__)

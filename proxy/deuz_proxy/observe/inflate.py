@@ -7,6 +7,7 @@ Rules:
 """
 
 import zlib
+from collections.abc import Callable
 from typing import Protocol
 
 import brotli
@@ -18,7 +19,7 @@ _MOST_BYTES = 64 * 1024 * 1024
 class Inflater(Protocol):
     """Turns the next encoded bytes into decoded ones."""
 
-    def __call__(self, chunk: bytes, /) -> bytes: ...
+    def __call__(self, chunk: bytes, /) -> bytes: ...  # noqa: D102
 
 
 class Decoded:
@@ -47,14 +48,13 @@ class Decoded:
 
 def _inflater(encoding: bytes | None) -> Inflater | None:
     name = (encoding or b"identity").strip().lower()
-    if name == b"identity":
-        return bytes
-    if name in (b"gzip", b"x-gzip"):
-        return zlib.decompressobj(16 + zlib.MAX_WBITS).decompress
-    if name == b"deflate":
-        return zlib.decompressobj().decompress
-    if name == b"br":
-        return brotli.Decompressor().process  # type: ignore[no-any-return]
-    if name == b"zstd":
-        return zstd.ZstdDecompressor().decompress
-    return None
+    openers: dict[bytes, Callable[[], Inflater]] = {
+        b"identity": lambda: bytes,
+        b"gzip": lambda: zlib.decompressobj(16 + zlib.MAX_WBITS).decompress,
+        b"x-gzip": lambda: zlib.decompressobj(16 + zlib.MAX_WBITS).decompress,
+        b"deflate": lambda: zlib.decompressobj().decompress,
+        b"br": lambda: brotli.Decompressor().process,
+        b"zstd": lambda: zstd.ZstdDecompressor().decompress,
+    }
+    opener = openers.get(name)
+    return opener() if opener else None

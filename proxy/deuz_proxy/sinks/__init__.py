@@ -1,0 +1,1 @@
+"""Listeners: where events go."""

@@ -81,9 +81,13 @@ def add_context(
 
 
 def lay_out(
-    call: Call, operations: Operations, runtime: Runtime, *, own_cause: str | None = None
+    call: Call,
+    operations: Operations,
+    runtime: Runtime,
+    *,
+    own_cause: str | None = None,
 ) -> Compiled:
-    """Return the request with the operations applied, and the verdict on its prefix."""
+    """Return the request with the operations applied and its prefix judged."""
     envelope = _envelope(call)
     surface = project(envelope, operations, part_span)
     inbound = prefix_of(envelope, plain_elements(envelope))

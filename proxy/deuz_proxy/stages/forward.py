@@ -8,7 +8,6 @@ Rules:
 """
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from dataclasses import replace
 
 from deuz_compiler import OverflowSignal, open_meter, recognise_overflow
@@ -100,9 +99,7 @@ async def _hold(sent: Sent) -> Sent:
         more, _ = await _read_error(sent)
         held += more
         error_body = sent.meter.close().error_body or b""
-        signal = recognise_overflow(
-            sent.reply.status, error_body, is_stream_event=True
-        )
+        signal = recognise_overflow(sent.reply.status, error_body, is_stream_event=True)
     is_accepted = sent.meter.decisive != "error"
     return _with_held(sent, held, signal, is_accepted=is_accepted)
 
@@ -153,9 +150,3 @@ def text_headers(headers: Headers) -> dict[str, str]:
         name.decode("latin-1").lower(): value.decode("latin-1")
         for name, value in headers
     }
-
-
-async def drop(sent: Sent) -> None:
-    """End an answer that nobody will read."""
-    async with aclosing(sent.rest):
-        await sent.reply.close()

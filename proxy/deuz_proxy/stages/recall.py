@@ -8,6 +8,7 @@ Rules:
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from deuz_compiler import (
     Append,
@@ -108,6 +109,7 @@ async def _ask(
     start = runtime.monotonic()
     error = None
     found: Sequence[Candidate] = ()
+    status: Literal["ok", "empty", "late", "failed"]
     try:
         async with asyncio.timeout_at(deadline):
             found = await source.find(query)

@@ -64,7 +64,7 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     if compiled.pending:
         try:
             await runtime.ledger.commit(
-                {call.chain[i]: operations for i, operations in compiled.pending.items()}
+                {call.chain[turn]: kept for turn, kept in compiled.pending.items()}
             )
         except StoreFailed as fault:
             runtime.notice(FaultCaught(call.target.route, "settle", fault.code))
@@ -104,9 +104,8 @@ def finish_call(story: Story, runtime: Runtime) -> None:
     facts = story.sent.meter.close() if story.sent else ReplyFacts()
     usage = facts.usage
     _learn(story, usage, runtime)
-    runtime.notice(
-        _finished(story, facts, _weighed(story, usage), _overflows(story, facts, runtime))
-    )
+    overflows = _overflows(story, facts, runtime)
+    runtime.notice(_finished(story, facts, _weighed(story, usage), overflows))
 
 
 def _learn(story: Story, usage: Usage | None, runtime: Runtime) -> None:
@@ -165,9 +164,7 @@ def _overflows(
     return _seen("silent", recognise_finish(facts) or _silent(story, facts, runtime))
 
 
-def _silent(
-    story: Story, facts: ReplyFacts, runtime: Runtime
-) -> OverflowSignal | None:
+def _silent(story: Story, facts: ReplyFacts, runtime: Runtime) -> OverflowSignal | None:
     envelope, outbound = story.call.envelope, story.compiled.outbound
     if envelope is None or outbound is None or facts.usage is None:
         return None

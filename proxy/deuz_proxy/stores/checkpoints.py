@@ -52,6 +52,7 @@ class Checkpoints:
             self._buckets.popitem(last=False)
 
     def __len__(self) -> int:
+        """Return the number of buckets in use."""
         return len(self._buckets)
 
 

@@ -54,6 +54,7 @@ class Tracker:
         self.kept_text = self._texts.get
 
     def __len__(self) -> int:
+        """Return the number of conversations remembered."""
         return len(self._conversations)
 
     def sight(
@@ -113,9 +114,7 @@ class Tracker:
         """Keep how much of its newest prefix the provider said it holds in cache."""
         known = self._conversations.get(conversation)
         if known is not None and known.baselines:
-            newest = msgspec.structs.replace(
-                known.baselines[0], frontier_tokens=tokens
-            )
+            newest = msgspec.structs.replace(known.baselines[0], frontier_tokens=tokens)
             known.baselines = (newest, *known.baselines[1:])
 
     def _longest(self, keys: Sequence[bytes]) -> tuple[int, _Node | None]:

@@ -101,9 +101,7 @@ def _joined(draw: st.DrawFn, pieces: Sequence[str]) -> str:
 @st.composite
 def odd_objects(draw: st.DrawFn, members: Mapping[str, str]) -> str:
     """Return an object with these members (JSON texts) and others, in any order."""
-    extra = {
-        f"x_{i}": draw(odd_values()) for i in range(draw(st.integers(0, 2)))
-    }
+    extra = {f"x_{i}": draw(odd_values()) for i in range(draw(st.integers(0, 2)))}
     names = draw(st.permutations(sorted({**members, **extra})))
     every = {**members, **extra}
     return (

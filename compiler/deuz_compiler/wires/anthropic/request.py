@@ -72,4 +72,3 @@ RULES = Rules(
     media_tokens=_media_tokens,
     needs_output_limit=True,
 )
-

@@ -1,0 +1,1 @@
+"""The OpenAI chat completions API, as many servers speak it."""

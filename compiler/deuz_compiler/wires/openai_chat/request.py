@@ -67,4 +67,3 @@ RULES = Rules(
     peek=_peek,
     media_tokens=_media_tokens,
 )
-

@@ -9,7 +9,7 @@ Rules:
 import json
 import zlib
 
-import brotli  # type: ignore[import-untyped]  # It ships no stubs.
+import brotli  # It ships no stubs.
 from aiohttp import web
 from backports import zstd
 

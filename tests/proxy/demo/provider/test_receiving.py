@@ -2,7 +2,7 @@ import gzip
 import zlib
 
 import aiohttp
-import brotli  # type: ignore[import-untyped]  # It ships no stubs.
+import brotli  # It ships no stubs.
 import pytest
 from backports import zstd
 
