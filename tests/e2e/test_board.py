@@ -42,11 +42,10 @@ WINDOW_TOKENS = 6_000
 
 SIDECAR = """\
 upstreams:
-  fake: {{url: "{provider}", wire: anthropic}}
-  fake-openai: {{url: "{provider}", wire: openai}}
+  anthropic: {{url: "{provider}", wire: anthropic}}
+  openai: {{url: "{provider}", wire: openai}}
 routes:
-  - {{path: /v1/messages, upstream: fake, mode: compile}}
-  - {{path: /v1/chat/completions, upstream: fake-openai, mode: observe}}
+  - {{path: /v1/messages, upstream: anthropic, mode: compile}}
 context:
   sources:
     - {{id: docs, kind: rag, type: files, path: "{docs}"}}
@@ -126,9 +125,8 @@ def write_documents(folder: Path) -> None:
         (folder / f"{day.lower()}.md").write_text(text)
 
 
-def talk_to_claude(url: str, name: str) -> None:
+def talk_to_claude(client: Anthropic, name: str) -> None:
     """Hold a conversation with tools that breaks its prefix once and overflows once."""
-    client = Anthropic(api_key="test", base_url=url, max_retries=0)
     messages: list[Any] = [
         {"role": "user", "content": f"{name} asks: when does the shop open on Monday?"}
     ]
@@ -169,8 +167,7 @@ def talk_to_claude(url: str, name: str) -> None:
         send()
 
 
-def talk_to_gpt(url: str, name: str) -> None:
-    client = OpenAI(api_key="test", base_url=f"{url}/v1", max_retries=0)
+def talk_to_gpt(client: OpenAI, name: str) -> None:
     messages: list[Any] = [{"role": "system", "content": SYSTEM}]
     for turn in range(3):
         messages.append({"role": "user", "content": f"{name}, question {turn}?"})
@@ -181,8 +178,10 @@ def talk_to_gpt(url: str, name: str) -> None:
 
 
 def play(url: str, name: str) -> None:
-    talk_to_claude(url, name)
-    talk_to_gpt(url, name)
+    with Anthropic(api_key="test", base_url=url, max_retries=0) as claude:
+        talk_to_claude(claude, name)
+    with OpenAI(api_key="test", base_url=f"{url}/v1", max_retries=0) as gpt:
+        talk_to_gpt(gpt, name)
 
 
 @pytest.fixture(scope="module")

@@ -33,9 +33,9 @@ CANARIES = {
 }
 CONFIG = """\
 upstreams:
-  fake: {{url: "{provider}", wire: anthropic}}
+  anthropic: {{url: "{provider}", wire: anthropic}}
 routes:
-  - {{path: /v1/messages, upstream: fake, mode: compile}}
+  - {{path: /v1/messages, upstream: anthropic, mode: compile}}
 context:
   sources:
     - {{id: docs, kind: rag, type: files, path: "{docs}"}}
