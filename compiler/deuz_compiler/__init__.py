@@ -22,7 +22,7 @@ from deuz_compiler.placement.block import (
     render_block,
 )
 from deuz_compiler.placement.laws import PART, TURN, place_for_context
-from deuz_compiler.prefix import Prefix, plain_elements, prefix_of
+from deuz_compiler.prefix import Prefix, prefix_of
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
 from deuz_compiler.records.candidate import Candidate
@@ -40,6 +40,7 @@ from deuz_compiler.surface import (
     Prune,
     Surface,
     outbound_offset,
+    plain_elements,
     project,
 )
 from deuz_compiler.tokens.calibrate import Calibration, calibrated, observe_usage

@@ -102,14 +102,6 @@ def prefix_of(envelope: Envelope, elements: Sequence[Element]) -> Prefix:
     )
 
 
-def plain_elements(envelope: Envelope) -> tuple[Element, ...]:
-    """Return the client's own history as elements, nothing added."""
-    return tuple(
-        Element(turn.digest, turn.tokens, index, is_ours=False)
-        for index, turn in enumerate(envelope.turns)
-    )
-
-
 def first_difference(old: Prefix, new: Prefix) -> Difference | None:
     """Return where `new` stops continuing `old`; None if `old` is its prefix.
 

@@ -87,35 +87,70 @@ class Surface(msgspec.Struct, frozen=True):
         return tuple(r for block in self.blocks for r in block.append.records)
 
 
-def project(envelope: Envelope, operations: Operations, part_span: PartSpan) -> Surface:
-    """Apply the operations, keyed by turn index, to the client's history."""
+def project(
+    envelope: Envelope,
+    operations: Operations,
+    part_span: PartSpan,
+    *,
+    plain: Sequence[Element] | None = None,
+) -> Surface:
+    """Apply the operations, keyed by turn index, to the client's history.
+
+    `plain` is the history as elements, where the caller has it already.
+    """
+    plain = plain_elements(envelope) if plain is None else plain
     fold_at, fold = _longest_fold(envelope, operations)
     first = fold_at - fold.turns + 1 if fold else 0
     edits: list[Edit] = []
     elements: list[Element] = []
     blocks: list[Block] = []
-    for index, turn in enumerate(envelope.turns):
-        if fold and first <= index <= fold_at:
-            if index == fold_at:
-                edits.append(
-                    fold_edit(envelope, first, fold_at, text=fold.text, form=fold.form)
-                )
-                elements.append(_ours(fold.text, fold.tokens, index))
+    at = 0
+    # Turns without an operation are taken over in slices: the cost is of the edits.
+    for index in _touched(envelope, operations, first, fold_at, fold):
+        elements += plain[at:index]
+        at = index + 1
+        if fold and index == first:
+            edits.append(
+                fold_edit(envelope, first, fold_at, text=fold.text, form=fold.form)
+            )
+            elements.append(_ours(fold.text, fold.tokens, fold_at))
+            at = fold_at + 1
             continue
-        stubs = _stub_edits(envelope, index, operations.get(index, ()), part_span)
+        stubs = _stub_edits(envelope, index, operations[index], part_span)
         edits += stubs
-        elements.append(
-            _stubbed(envelope, index, stubs)
-            if stubs
-            else Element(turn.digest, turn.tokens, index, is_ours=False)
-        )
-        for operation in operations.get(index, ()):
+        elements.append(_stubbed(envelope, index, stubs) if stubs else plain[index])
+        for operation in operations[index]:
             if isinstance(operation, Append):
                 edits.append(_append(envelope, index, operation))
                 elements.append(_ours(operation.text, operation.tokens, index))
                 blocks.append(Block(index, operation))
+    elements += plain[at:]
     folded = (first, fold_at) if fold else None
     return Surface(tuple(edits), tuple(elements), tuple(blocks), folded, fold)
+
+
+def plain_elements(envelope: Envelope) -> tuple[Element, ...]:
+    """Return the client's own history as elements, nothing added."""
+    return tuple(
+        [
+            Element(turn.digest, turn.tokens, index, is_ours=False)
+            for index, turn in enumerate(envelope.turns)
+        ]
+    )
+
+
+def _touched(
+    envelope: Envelope,
+    operations: Operations,
+    first: int,
+    fold_at: int,
+    fold: Fold | None,
+) -> list[int]:
+    """Return the turns that something is done to, in order; of a fold, its first."""
+    inside = range(first, fold_at + 1) if fold else range(0)
+    last = len(envelope.turns)
+    touched = [i for i in sorted(operations) if i < last and i not in inside]
+    return sorted([*touched, first]) if fold else touched
 
 
 def outbound_offset(edits: Sequence[Edit], offset: int) -> int:

@@ -48,7 +48,7 @@ routes:
   - {{path: /v1/messages, upstream: anthropic, mode: compile}}
 context:
   sources:
-    - {{id: docs, kind: rag, type: files, path: "{docs}"}}
+    - {{id: docs, kind: rag, type: files, path: "{docs}", min_score: 0}}
 models:
   claude-sonnet-5-5: {{context_window: {window}, max_output_tokens: 500}}
 """

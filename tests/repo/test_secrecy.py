@@ -38,7 +38,7 @@ routes:
   - {{path: /v1/messages, upstream: anthropic, mode: compile}}
 context:
   sources:
-    - {{id: docs, kind: rag, type: files, path: "{docs}"}}
+    - {{id: docs, kind: rag, type: files, path: "{docs}", min_score: 0}}
 """
 QUIET_SECONDS = 20.0
 

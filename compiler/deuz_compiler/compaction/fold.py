@@ -18,7 +18,7 @@ from deuz_compiler.compaction.history import History
 from deuz_compiler.compaction.protect import newest_question
 from deuz_compiler.surface import Fold, Operations
 from deuz_compiler.tokens.estimate import estimate_text
-from deuz_compiler.wires.own import summary_body
+from deuz_compiler.wires.own import split_question, summary_body
 from deuz_compiler.wires.parts import TOOL_CALL, TOOL_RESULT, transcribe, words_of
 
 _LEAST_TURNS = 2
@@ -140,19 +140,40 @@ def _is_worth(history: History, first: int, stop: int, known: Folded | None) -> 
 
 
 def _fold(history: History, first: int, stop: int, known: Folded | None) -> FoldRun:
+    behind = max(first, known.last + 1) if known else first
+    older = [(known.first, known.summary)] if known else []
     lines: list[str] = []
-    previous = [known.summary] if known else []
     tokens = estimate_text(known.summary) if known else 0
-    for index in range(max(first, known.last + 1 if known else 0), stop):
+    for index in range(behind, stop):
         view = history[index]
         tokens += view.turn.tokens
         if view.summary is not None:
-            previous.append(view.summary)
+            older.append((index, view.summary))
         else:
             lines += transcribe(view.turn.role, view.parts)
-    newest = newest_question(history)
-    question = words_of(history[newest].parts) if first <= newest < stop else ""
-    replaced = max(0, tokens - estimate_text(question))
+    question = _taken_question(history, first, stop, older)
     return FoldRun(
-        first, stop - 1, "\n".join(previous), tuple(lines), question, replaced
+        first,
+        stop - 1,
+        previous="\n".join(split_question(body)[0] for _, body in older),
+        lines=tuple(lines),
+        question=question,
+        replaced_tokens=max(0, tokens - estimate_text(question)),
     )
+
+
+def _taken_question(
+    history: History, first: int, stop: int, older: Sequence[tuple[int, str]]
+) -> str:
+    """Return the newest question if the run takes it, a turn or an older repeat."""
+    newest = newest_question(history)
+    if newest >= stop:
+        return ""
+    repeated = [
+        question
+        for index, body in older
+        if index > newest and (question := split_question(body)[1])
+    ]
+    if repeated:
+        return repeated[-1]
+    return words_of(history[newest].parts) if newest >= first else ""

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from deuz_compiler.tokens.estimate import estimate_text
-from deuz_compiler.wires.own import SUMMARY_MARKER
+from deuz_compiler.wires.own import QUESTION_MARKER, SUMMARY_MARKER
 
 _TASK = (
     "Below is the earlier part of a conversation between a user and an assistant that"
@@ -28,7 +28,6 @@ _MERGE = (
     "Notes on what came before are there too. Merge them: keep what still holds, drop"
     " what has been settled or replaced."
 )
-_QUESTION = "The user's newest request, word for word:"
 
 LEAST_CHARACTERS = 4_000  # Below, the task itself would take most of the room.
 _LEAST_ENTRY = 160
@@ -82,7 +81,7 @@ def render_summary(text: str, question: str = "") -> str:
     """Return the text of the user turn that stands for the folded ones."""
     body = text.strip()
     if question:
-        body = f"{body}\n\n{_QUESTION}\n{question}"
+        body = f"{body}\n\n{QUESTION_MARKER}\n{question}"
     return f"{SUMMARY_MARKER}\n{body}"
 
 

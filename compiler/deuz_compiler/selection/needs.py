@@ -40,18 +40,22 @@ def mandatory_identities(tally: Tally) -> dict[str, list[int]]:
 
 
 def required_units(tally: Tally) -> tuple[list[tuple[int, ...]], list[int]]:
-    """Return the required groups, and the required records that stand alone."""
+    """Return the required groups, and the required records that stand alone.
+
+    A group is needed as long as one of its members is eligible, and is met only when
+    the contents of all are in: half of it would mislead.
+    """
     pool = tally.pool
     groups: dict[tuple[int, ...], None] = {}
     singles = []
     for node, requirement in enumerate(pool.requirements):
-        if requirement != "required" or not is_open(tally, node):
+        if requirement != "required" or pool.gates[node] is not None:
             continue
         if pool.groups[node]:
             groups[pool.groups[node]] = None
-        else:
+        elif is_open(tally, node):
             singles.append(node)
-    return list(groups), singles
+    return [group for group in groups if not _is_met(tally, group)], singles
 
 
 def by_identity(tally: Tally, nodes: Iterable[int]) -> dict[str, list[int]]:
@@ -88,6 +92,11 @@ def ineligible(tally: Tally, forms: Sequence[int]) -> Refusal | None:
         return Refusal(reason=NO_LEGAL_FORM, blocking=(identity,), detail=detail)
     detail = f"mandatory {identity}: no hard-eligible form"
     return Refusal(reason=REQUIRED_INELIGIBLE, blocking=(identity,), detail=detail)
+
+
+def _is_met(tally: Tally, group: Iterable[int]) -> bool:
+    identities = tally.pool.identities
+    return all(identities[node] in tally.identities for node in group)
 
 
 def _has_left(tally: Tally, node: int) -> bool:

@@ -154,14 +154,27 @@ def plain_text(text: str) -> str:
 
     Lower case, on one line, without quotes, links and thousands separators.
     """
-    text = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text.lower())
-    text = _LINK.sub(" ", _ECHO.sub(" ", text))
-    text = _SPACE.sub(" ", _QUOTES.sub("", text.replace("\\n", " ")))
-    return _SEPARATOR.sub("", _RANGE.sub(r"[\1, \2]", text)).strip()
+    text = _unescape(text.lower().replace("\\n", " "))
+    text = _QUOTES.sub("", _LINK.sub(" ", _ECHO.sub(" ", text)))
+    text = _SEPARATOR.sub("", _RANGE.sub(r"[\1, \2]", text))
+    return _SPACE.sub(" ", text).strip()
 
 
-_ESCAPED = re.compile(r"\\{1,8}u([0-9a-f]{4})")
-_LINK = re.compile(r"https?://\S{1,400}")
+def _unescape(text: str) -> str:
+    """Undo what JSON and Python do to letters: texts inside texts keep it."""
+    text = _ESCAPED_LETTER.sub(lambda match: chr(int(match[1], 16)), text)
+    return _ESCAPED_BYTES.sub(
+        lambda match: bytes.fromhex(_NOT_HEX.sub("", match[0])).decode(
+            errors="replace"
+        ),
+        text,
+    )
+
+
+_ESCAPED_LETTER = re.compile(r"\\{1,8}u([0-9a-f]{4})")
+_ESCAPED_BYTES = re.compile(r"(?:\\{1,8}x[0-9a-f]{2}){1,400}")
+_NOT_HEX = re.compile(r"[^0-9a-f]")
+_LINK = re.compile(r"https?://[^\s)\]}>]{1,400}")
 # Validators quote the offending value: that is the request speaking, not the server.
 _ECHO = re.compile(
     r"(?:\binput_value|\bvalue|\bgot|\breceived)[:=]? ?(?:'[^']*'|\"[^\"]*\")"

@@ -10,6 +10,7 @@ Rules:
 BLOCK_TAG = "deuz_context"
 TAIL_TAG = "deuz_working_memory"
 SUMMARY_MARKER = "[Earlier turns of this conversation, condensed by deuz-sidecar]"
+QUESTION_MARKER = "The user's newest request, word for word:"
 
 _OPENINGS = ((f"<{BLOCK_TAG} ", f"</{BLOCK_TAG}>"), (f"<{TAIL_TAG} ", f"</{TAIL_TAG}>"))
 
@@ -34,6 +35,12 @@ def summary_body(text: str) -> str | None:
     if not text.startswith(SUMMARY_MARKER + "\n"):
         return None
     return text[len(SUMMARY_MARKER) :].strip("\n")
+
+
+def split_question(body: str) -> tuple[str, str]:
+    """Return a summary's notes and the question that it repeats, "" if it has none."""
+    notes, _, question = body.partition(f"\n\n{QUESTION_MARKER}\n")
+    return notes, question
 
 
 def _outside_blocks(text: str) -> list[str]:

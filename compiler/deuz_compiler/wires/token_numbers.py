@@ -90,7 +90,7 @@ ROLES = tuple(
         ),
         (
             "limit",
-            r"\b(?:max(?:imum)?|limit|window|n_ctx|num_ctx|max_(?:\w+_)?len(?:gth)?"
+            r"\b(?:max(?:imum)?|limit|allowed|window|n_ctx|num_ctx|max_(?:\w+_)?len(?:gth)?"
             rf"|max_num_tokens|context|capacity|batch size)(?: {_COUNTED})*[ :=(~]*",
             r"",
         ),

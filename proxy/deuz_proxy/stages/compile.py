@@ -89,10 +89,12 @@ def lay_out(
 ) -> Compiled:
     """Return the request with the operations applied and its prefix judged."""
     envelope = _envelope(call)
-    surface = project(envelope, operations, part_span)
-    inbound = prefix_of(envelope, plain_elements(envelope))
-    is_sent = call.target.mode == "compile"
-    outbound = prefix_of(envelope, surface.elements) if is_sent else inbound
+    plain = plain_elements(envelope)
+    surface = project(envelope, operations, part_span, plain=plain)
+    inbound = prefix_of(envelope, plain)
+    is_changed = bool(surface.edits) and call.target.mode == "compile"
+    shown = surface.elements if is_changed else plain
+    outbound = prefix_of(envelope, shown) if is_changed else inbound
     sighting = runtime.tracker.sight(
         call.chain[envelope.lead :],
         inbound,
@@ -108,10 +110,9 @@ def lay_out(
         own_cause=own_cause,
     )
     latest = sighting.baselines[0] if sighting.baselines else None
-    shown = surface.elements if is_sent else plain_elements(envelope)
     ours = [e.is_ours for e in shown if e.turn >= envelope.lead]
     return Compiled(
-        body=lower(envelope.body, surface.edits) if is_sent else envelope.body,
+        body=lower(envelope.body, surface.edits) if is_changed else envelope.body,
         surface=surface,
         inbound=inbound,
         outbound=outbound,
@@ -119,7 +120,7 @@ def lay_out(
         verdict=_located(verdict, envelope, surface),
         shares=segment_shares(latest, outbound, ours),
         operations=operations,
-        passthrough=None if surface.edits and is_sent else call.passthrough,
+        passthrough=None if is_changed else call.passthrough,
     )
 
 

@@ -3,6 +3,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from deuz_compiler.errors import MalformedInput
 from deuz_compiler.placement.block import (
     CLOSER,
@@ -13,8 +16,6 @@ from deuz_compiler.placement.block import (
     parse_block,
     render_block,
 )
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 HOSTILE = st.lists(
     st.sampled_from(

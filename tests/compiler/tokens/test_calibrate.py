@@ -1,4 +1,7 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from deuz_compiler.tokens.calibrate import (
     HIGHEST,
     LOWEST,
@@ -7,8 +10,6 @@ from deuz_compiler.tokens.calibrate import (
     calibrated,
     observe_usage,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def learnt(*samples: tuple[int, int], model: str = "m") -> Calibration:
@@ -67,7 +68,7 @@ def test_silently_cut_prompt_teaches_nothing() -> None:
 def test_one_odd_sample_is_forgotten() -> None:
     state = learnt((1_000, 1_000), (1_000, 4_000), *[(1_000, 1_000)] * 8)
 
-    assert abs(state.factor_permille - NEUTRAL) < 50
+    assert abs(state.factor_permille - NEUTRAL) < 75
 
 
 def test_new_model_starts_anew() -> None:

@@ -2,10 +2,11 @@ import json
 from pathlib import Path
 
 import pytest
-from deuz_compiler.tokens.estimate import estimate_bytes, estimate_text, traits_of
-from deuz_compiler.tokens.weights import CURRENT, Weights
 from hypothesis import given
 from hypothesis import strategies as st
+
+from deuz_compiler.tokens.estimate import estimate_bytes, estimate_text, traits_of
+from deuz_compiler.tokens.weights import CURRENT, Weights
 
 ENGLISH = (Path(__file__).parent / "samples/english.txt").read_text("utf-8")
 CHINESE = (Path(__file__).parent / "samples/chinese.txt").read_text("utf-8")

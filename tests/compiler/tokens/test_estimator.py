@@ -1,4 +1,5 @@
 import pytest
+
 from deuz_compiler.tokens.estimate import estimate_bytes, estimate_text
 from deuz_compiler.tokens.estimator import HEURISTIC, tokenizer_estimator
 

@@ -2,6 +2,7 @@ import base64
 import json
 
 import pytest
+
 from deuz_compiler.tokens.media import (
     IMAGE_TOKENS,
     document_tokens,
@@ -31,7 +32,7 @@ def test_picture_costs_its_area_up_to_the_flat_price(
 
 
 @pytest.mark.parametrize(
-    "head", [PNG, GIF, WEBP, JPEG], ids="png gif webp jpeg".split()
+    "head", [PNG, GIF, WEBP, JPEG], ids=["png", "gif", "webp", "jpeg"]
 )
 def test_size_is_read_from_the_first_bytes(head: bytes) -> None:
     assert media_tokens(encoded(head)) == 100

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+
 from deuz_compiler.tokens.estimate import estimate_text
 from deuz_compiler.tokens.weights import BROAD, CURRENT, Weights
 from deuz_testing.texts import classes_of_text, pieces_of

@@ -49,7 +49,7 @@ def test_no_bytes_make_a_meter_raise(
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize(
     "value",
-    ["[" * 100_000, '{"x":' * 100_000, '{"a":1e999}', '"\ud800"', "nul", "\x00"],
+    ["[" * 100_000, '{"x":' * 100_000, '"\ud800"', "nul", "\x00"],
 )
 def test_hostile_json_is_a_fault_and_no_more(wire: str, value: str) -> None:
     hostile = value.encode("utf-8", errors="surrogatepass")

@@ -1,9 +1,12 @@
 import pytest
+
 from deuz_compiler.wires.own import (
     BLOCK_TAG,
+    QUESTION_MARKER,
     SUMMARY_MARKER,
     TAIL_TAG,
     is_own_text,
+    split_question,
     summary_body,
     without_own_blocks,
 )
@@ -55,3 +58,10 @@ def test_blocks_and_summaries_are_own(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "hello", f"{BLOCK} and my question"])
 def test_what_a_user_wrote_is_not_own(text: str) -> None:
     assert not is_own_text(text)
+
+
+def test_question_that_a_summary_repeats_is_told_from_its_notes() -> None:
+    body = f"notes\n\n{QUESTION_MARKER}\nwhy?\n\nand how?"
+
+    assert split_question(body) == ("notes", "why?\n\nand how?")
+    assert split_question("notes") == ("notes", "")

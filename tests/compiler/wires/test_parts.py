@@ -1,6 +1,9 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.placement.block import BlockRecord, render_block
 from deuz_compiler.wires.members import array_elements
@@ -13,8 +16,6 @@ from deuz_compiler.wires.parts import (
     transcribe,
     words_of,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 BLOCK = render_block([BlockRecord("s", "k", "i", "1", "", "found text")])
 

@@ -19,6 +19,7 @@ from deuz_testing.docs_fields import Row, list_sections, list_rows
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 _MADE = re.compile(r"(<!-- made: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MOST_LISTED = 6
 # Names of the configuration and status codes: bounded, but not by a list of words.
 _BOUNDED = {
     "route": "a route's `name` or path, or the upstream's name without a route",
@@ -117,7 +118,7 @@ def _labels() -> str:
         for label in metric.labels:
             users.setdefault((label.name, _values(label)), []).append(metric.name)
     rows = [
-        (f"`{name}`", values, _joined(metrics))
+        (f"`{name}`", values, _shortened(metrics))
         for (name, values), metrics in users.items()
     ]
     return table(("label", "values", "on"), *rows)
@@ -129,6 +130,12 @@ def _values(label: Label) -> str:
 
 def _joined(words: tuple[str, ...] | list[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
+
+
+def _shortened(metrics: list[str]) -> str:
+    # A list of twenty names says less than their number.
+    is_short = len(metrics) <= _MOST_LISTED
+    return _joined(metrics) if is_short else f"{len(metrics)} of the metrics above"
 
 
 def _bounds() -> str:

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from hypothesis import strategies as st
+
 from deuz_compiler.compaction.history import TurnView, view_turns
 from deuz_compiler.compaction.plan import Plan
 from deuz_compiler.compaction.summary import render_summary
 from deuz_compiler.wires.envelope import Edit, lower
-
 from deuz_compiler.wires.requests import lift, read_parts
-from hypothesis import strategies as st
 
 Message = dict[str, Any]
 WIRES = ("anthropic", "openai_chat")

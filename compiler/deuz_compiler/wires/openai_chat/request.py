@@ -22,6 +22,8 @@ class _Kind(msgspec.Struct):
 _parts = msgspec.json.Decoder(list[msgspec.Raw])
 _part = msgspec.json.Decoder(_Kind)
 _NOTHING = frozenset({b"null", b"[]"})
+# Text, or a list of parts; whatever else stands there is not ours to join.
+_SAID = (b'"', b"[")
 _BLANK = frozenset({b"null", b'""', b"[]", b""})
 
 
@@ -30,7 +32,7 @@ def _peek(message: Message, content: bytes) -> Peek:
     calls = (bytes(message.tool_calls), bytes(message.function_call))
     return Peek(
         role,
-        is_fresh=role == "user" and content not in _BLANK,
+        is_fresh=role == "user" and content[:1] in _SAID and content not in _BLANK,
         opens_calls=role == "assistant" and any(c not in _NOTHING for c in calls),
     )
 

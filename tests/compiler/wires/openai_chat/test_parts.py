@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pytest
+
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.openai_chat.parts import (
     part_span,

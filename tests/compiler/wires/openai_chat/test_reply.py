@@ -238,3 +238,12 @@ def test_event_of_ours_is_read_back_as_an_error() -> None:
     event = error_event("openai_chat", status=502, code="upstream_broken", message="g")
 
     assert stream(ROLE, delta("a"), event).error_body == event[6:].rstrip()
+
+
+def test_content_in_parts_is_content() -> None:
+    facts = stream(
+        b'data: {"choices":[{"delta":{"content":[{"type":"text","text":"a"}]}}]}\n\n',
+        keep_text=True,
+    )
+
+    assert (facts.has_content, facts.text, facts.faults) == (True, "", 0)

@@ -199,3 +199,9 @@ def test_event_of_ours_is_read_back_as_an_error() -> None:
 
     assert facts.error_body is not None
     assert msgspec.json.decode(facts.error_body)["error"]["code"] == "gone"
+
+
+def test_marker_of_the_chat_wire_is_no_fault() -> None:
+    facts = stream(CREATED, TEXT, COMPLETED, b"data: [DONE]\n\n")
+
+    assert (facts.faults, facts.is_complete) == (0, True)
