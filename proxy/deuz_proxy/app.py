@@ -92,7 +92,10 @@ class App:
             asyncio.to_thread, telemetry.close, _TELEMETRY_GRACE_SECONDS
         )
         limits = self.config.limits
-        upstreams = await Upstreams(connect_seconds=limits.connect_seconds).open()
+        upstreams = await Upstreams(
+            connect_seconds=limits.connect_seconds,
+            idle_seconds=limits.stream_idle_seconds,
+        ).open()
         self._stack.push_async_callback(upstreams.close)
         ledger = MemoryLedger(
             ledger_bounds(self.config), weigh=weigh, clock=time.time, tell=fanout
@@ -158,7 +161,8 @@ class App:
     async def _listen(self, fanout: Fanout) -> None:
         config, settings = self.config, self._settings
         server = make_server(self.service)
-        grace = config.limits.drain_seconds
+        # It is waited for twice: for an answer to end, then for the body it is made of.
+        grace = config.limits.drain_seconds / 2
         runner = web.ServerRunner(server, shutdown_timeout=grace)
         listen = await self._site(runner, settings.listen or config.listen)
         token = config.admin.token

@@ -24,6 +24,16 @@ class BodyTooLarge(SidecarError):
         self.limit_bytes = limit_bytes
 
 
+class RequestMalformed(SidecarError):
+    """The client's request is not HTTP, or its body's framing is broken."""
+
+    code = "malformed_request"
+    status = 400
+
+    def __init__(self) -> None:
+        super().__init__("the request is not valid HTTP")
+
+
 class UpstreamUnreachable(SidecarError):
     """No connection to the upstream could be made; no request byte was sent."""
 

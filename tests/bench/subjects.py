@@ -47,6 +47,7 @@ models:
   bench: {{context_window: 4000000, max_output_tokens: 8000}}
 context:
   budget: {{max_tokens: 320}}
+  refresh: {{max_passes: 1000}}
   sources:
     - {{id: notes, kind: rag, type: files, path: "{folder}/notes"}}
 telemetry: {{otlp: {{endpoint: "http://127.0.0.1:{upstream}"}}}}

@@ -8,11 +8,10 @@ import json
 import random
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import deuz_compiler as compiler
+from deuz_compiler.records.policy import Share
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 WORDS = ("Straße", "naïve", "東京", "cache", "tool", "0", "-", "…", "a b", '"quoted"')
 
 
@@ -63,11 +62,10 @@ def walk_bodies() -> Iterator[tuple[str, str]]:
 
 def place_block(envelope: compiler.Envelope) -> bytes:
     """Return the body with a block behind its first turn."""
-    placed = compiler.Placed("docs", "r1", "1", "sha256:00")
+    placed = compiler.PlacedRecord("docs", "r1", "1", "sha256:00")
     block = compiler.Append(b"\\u0041 block", (placed,), 3)
-    surface = compiler.project(
-        envelope, {envelope.lead: (block,)}, lambda _, __: (0, 0)
-    )
+    operations = {envelope.lead: (block,)}
+    surface = compiler.project(envelope, operations, compiler.part_span)
     return compiler.lower(envelope.body, surface.edits)
 
 
@@ -81,22 +79,45 @@ def walk_verdict(
     yield f"verdict:{name}", digest(verdict)
 
 
-def walk_golden() -> Iterator[tuple[str, str]]:
-    """Run the golden cases of the project-context-compiler profile."""
-    for request in sorted(GOLDEN.rglob("*.request.json")):
-        candidates = request.with_name(request.name.replace("request", "candidates"))
-        policy = next(request.parent.glob("*policy*.json"), None)
-        if policy is None:
-            continue
-        text, code = compiler.compile_profile(
-            request.read_bytes(), candidates.read_bytes(), policy.read_bytes()
+def walk_selections() -> Iterator[tuple[str, str]]:
+    """Select from pools with ties, dependencies and shares, greedily and exactly."""
+    for number in range(12):
+        rng = random.Random(f"pool {number}")
+        candidates = make_candidates(rng)
+        policy = compiler.Policy(
+            budget_tokens=rng.randint(50, 400),
+            shares=(Share("rag", 60), Share("memory", 40)),
+            search="exact" if number % 2 else "greedy",
         )
-        yield f"golden:{request.name}", f"{code} {digest(text)}"
+        result = compiler.compile_context(
+            candidates,
+            policy,
+            facts=compiler.CompileFacts(),
+            estimate=compiler.estimate_text,
+        )
+        yield f"selection:{number}", digest(result)
+
+
+def make_candidates(rng: random.Random) -> tuple[compiler.Candidate, ...]:
+    """Return a pool with equal scores, so that ties have to be broken."""
+    names = [f"r{number}" for number in range(20)]
+    return tuple(
+        compiler.Candidate(
+            source=rng.choice(("docs", "notes")),
+            kind=rng.choice(("rag", "memory")),
+            record_id=name,
+            text=make_text(rng),
+            score=rng.choice((0.25, 0.5)),
+            coverage_keys=tuple(rng.sample(WORDS, 2)),
+            group_id=rng.choice((None, "g1", "g2")),
+        )
+        for name in names
+    )
 
 
 def main() -> None:
     """Print one JSON object: the digest of each step's result by its name."""
-    json.dump(dict([*walk_bodies(), *walk_golden()]), sys.stdout)
+    json.dump(dict([*walk_bodies(), *walk_selections()]), sys.stdout)
 
 
 if __name__ == "__main__":

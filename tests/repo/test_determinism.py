@@ -49,4 +49,4 @@ def test_the_probe_walks_every_part_of_the_compiler(
 ) -> None:
     steps = {name.split(":")[0] for name in outcomes[0]}
 
-    assert steps >= {"lineage", "prefix", "surface", "verdict", "golden"}
+    assert steps >= {"lineage", "prefix", "surface", "verdict", "selection"}

@@ -16,9 +16,8 @@ import msgspec
 
 from deuz_compiler.compaction.history import History
 from deuz_compiler.compaction.protect import newest_question
-from deuz_compiler.surface import Fold, Operations
 from deuz_compiler.tokens.estimate import estimate_text
-from deuz_compiler.wires.own import split_question, summary_body
+from deuz_compiler.wires.own import split_question
 from deuz_compiler.wires.parts import TOOL_CALL, TOOL_RESULT, transcribe, words_of
 
 _LEAST_TURNS = 2
@@ -73,17 +72,6 @@ def choose_fold(
         ]
         if starts and stops and _is_worth(history, starts[0], stops[-1], known):
             return _fold(history, starts[0], stops[-1], known)
-    return None
-
-
-def fold_in_force(operations: Operations) -> Folded | None:
-    """Return the fold that the surface shows: the one that ends last."""
-    for index in sorted(operations, reverse=True):
-        for operation in operations[index]:
-            if isinstance(operation, Fold) and operation.turns <= index + 1:
-                text = msgspec.json.decode(b'"%b"' % operation.text, type=str)
-                body = summary_body(text) or text
-                return Folded(index - operation.turns + 1, index, body)
     return None
 
 

@@ -5,7 +5,7 @@ Rules:
   those that never reached the engine, as they were offered.
 - After a refusal nothing is selected: what was decided against keeps its reason, all
   else is `refused`.
-- A source that failed or came late is a fallback, unless a weightier one is given.
+- A source that failed, or else came late, is a fallback where none is given.
 """
 
 from collections.abc import Sequence
@@ -115,8 +115,9 @@ def _entry(
 
 
 def _fallback(reports: Sequence[SourceReport]) -> str | None:
-    failed = any(report.status in FAILURES for report in reports)
-    return "source-failed" if failed else None
+    statuses = [report.status for report in reports]
+    found = [f"source-{failure}" for failure in FAILURES if failure in statuses]
+    return found[0] if found else None
 
 
 def _phased(refusal: Refusal | None, facts: CompileFacts) -> Refusal | None:

@@ -51,7 +51,6 @@ class Rules(msgspec.Struct, frozen=True):
     params: frozenset[str]
     output_limits: tuple[str, ...]
     peek: Callable[[Message, bytes], Peek]
-    media_tokens: Callable[[bytes], int]
     needs_output_limit: bool = False
 
 
@@ -162,7 +161,7 @@ def _read_turn(rules: Rules, raw: bytes, start: int, seed: int) -> Turn:
         raise NotLifted("unknown_shape") from fault
     # Embedded media would count as prose by its length: it is priced by kind.
     is_embedded = len(raw) > _EMBEDDED_BYTES and b"base64" in raw
-    tokens = rules.media_tokens(content) if is_embedded else quick_tokens(raw)
+    tokens = estimate_bytes(raw) if is_embedded else quick_tokens(raw)
     return Turn(
         start,
         start + len(raw),

@@ -28,8 +28,14 @@ MAX_TEXT_CHARS = 1024 * 1024
 UNREADABLE = (ValueError, RecursionError)
 """What decoding raises: msgspec's errors are ValueErrors, deep nesting is not."""
 
+ABSENT = msgspec.Raw()
+"""Stands for a member that is not there; told by identity, which is cheap."""
+
 EMPTY_VALUES = (b"", b"null", b'""', b"[]", b"{}")
-"""Raw JSON values that carry nothing; the first stands for an absent member."""
+"""Raw JSON values that carry nothing."""
+
+
+_WHOLE_EVENTS = (b"\n\n", b"\r\n\r\n")
 
 
 class ReplyFacts(msgspec.Struct, frozen=True):
@@ -213,7 +219,7 @@ class StreamMeter:
         if (
             self._notes.is_settled
             and self._cutter.is_idle
-            and chunk.endswith(b"\n\n")
+            and chunk.endswith(_WHOLE_EVENTS)
             and self._wire.is_plain(chunk)
         ):
             return
@@ -309,7 +315,7 @@ class SilentMeter:
 
 def is_filled(value: msgspec.Raw) -> bool:
     """Whether a raw JSON member is there and carries something."""
-    return bytes(value) not in EMPTY_VALUES
+    return value is not ABSENT and bytes(value) not in EMPTY_VALUES
 
 
 def _read_body(wire: WireReplies, notes: Notes, body: bytes) -> None:

@@ -3,20 +3,29 @@
 Rules:
 - The request's target and header lines are taken raw.
 - What the client gets are the upstream's lines; aiohttp's own additions are removed.
+- A body's coding is the client's business: it is never decoded here.
 - A client that leaves cancels its handler, whatever it waits for.
 """
 
+import asyncio
+import logging
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
 from multidict import CIMultiDict
 
-from deuz_proxy.edge.headers import response_headers
-from deuz_proxy.errors import BodyTooLarge
+from deuz_compiler import error_body
+from deuz_proxy.edge.headers import MAX_HEADER_BYTES, header_text, response_headers
+from deuz_proxy.errors import BodyTooLarge, RequestMalformed
 
 _INVENTED = (hdrs.DATE, hdrs.SERVER, hdrs.CONTENT_TYPE)
 _NO_BODY_BELOW = 200
 _EMPTY = frozenset({204, 304})
+_RESET = struct.pack("ii", 1, 0)
+
+_log = logging.getLogger("deuz_proxy")
 
 Serve = Callable[["HttpIncoming", "HttpClient"], Awaitable[None]]
 
@@ -25,11 +34,10 @@ class _PlainResponse(web.StreamResponse):
     """A response that goes out with the given header lines and no others."""
 
     async def _prepare_headers(self) -> None:
-        given = set(self.headers)
+        invented = [name for name in _INVENTED if name not in self.headers]
         await super()._prepare_headers()
-        for name in _INVENTED:
-            if name not in given:
-                self.headers.popall(name, None)
+        for name in invented:
+            self.headers.popall(name, None)
 
 
 class HttpIncoming:
@@ -53,12 +61,15 @@ class HttpIncoming:
 
         Raises:
             BodyTooLarge: it is longer than the limit.
+            RequestMalformed: its framing is broken.
         """
-        await self._greet()
+        # Known before a byte was asked for, where the length was announced.
+        if (self._request.content_length or 0) > limit_bytes:
+            raise BodyTooLarge(limit_bytes=limit_bytes)
         # Pieces joined once: a growing buffer costs a copy for each doubling.
         pieces = []
         length = 0
-        async for piece in self._request.content.iter_any():
+        async for piece in self.stream_body():
             length += len(piece)
             if length > limit_bytes:
                 raise BodyTooLarge(limit_bytes=limit_bytes)
@@ -66,12 +77,19 @@ class HttpIncoming:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def stream_body(self) -> AsyncIterator[bytes]:
-        """Yield the body's bytes as they arrive."""
-        await self._greet()
-        async for piece in self._request.content.iter_any():
-            yield piece
+        """Yield the body's bytes as they arrive.
 
-    async def _greet(self) -> None:
+        Raises:
+            RequestMalformed: its framing is broken.
+        """
+        self._greet()
+        try:
+            async for piece in self._request.content.iter_any():
+                yield piece
+        except web.RequestPayloadError as fault:
+            raise RequestMalformed from fault
+
+    def _greet(self) -> None:
         """Answer `Expect: 100-continue`: the low-level server leaves it to us."""
         expect = self._request.headers.get(hdrs.EXPECT, "")
         transport = self._request.transport
@@ -98,7 +116,7 @@ class HttpClient:
     ) -> None:
         """Send the status and the end-to-end header lines."""
         lines = CIMultiDict(
-            (name.decode("latin-1"), value.decode("latin-1"))
+            (header_text(name), header_text(value))
             for name, value in response_headers(headers)
         )
         self.response = _PlainResponse(status=status, reason=reason, headers=lines)
@@ -115,16 +133,59 @@ class HttpClient:
             await self.response.write_eof()
 
     def abort(self) -> None:
-        """Break the connection: the client must see that the answer is not whole."""
+        """End the connection so that the client sees that the answer is not whole.
+
+        What is on its way still arrives. An old client, to which the end of the
+        connection is the end of the answer, can be told by a reset only.
+        """
         transport = self._request.transport
-        if transport is not None:
-            transport.abort()
+        if transport is None:
+            return
+        if self._request.version >= HttpVersion11:
+            transport.close()
+            return
+        reset = transport.get_extra_info("socket")
+        reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        transport.abort()
 
     @property
     def _is_bodyless(self) -> bool:
         status = self.response.status if self.response else _NO_BODY_BELOW
         is_head = self._request.method == hdrs.METH_HEAD
         return is_head or status < _NO_BODY_BELOW or status in _EMPTY
+
+
+class _Connection(web.RequestHandler):
+    """One client's connection; what is not HTTP is answered without a word of it."""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what could not be parsed. Its text may hold a key: it goes nowhere."""
+        _log.warning("request that is not HTTP: %s", type(exc).__name__)
+        fault = RequestMalformed()
+        text = error_body("", status=status, code=fault.code, message=str(fault))
+        answer = web.Response(body=text, status=status)
+        answer.content_type = "application/json"
+        answer.force_close()
+        return answer
+
+
+class _Server(web.Server):
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(
+            self,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # None is "no access log".
+            auto_decompress=False,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            read_bufsize=2**18,
+        )
 
 
 def make_server(serve: Serve) -> web.Server:
@@ -136,6 +197,4 @@ def make_server(serve: Serve) -> web.Server:
         # `serve` always answers; this is what a client sees that has already gone.
         return client.response or web.Response(status=502)
 
-    return web.Server(
-        handle, access_log=None, handler_cancellation=True, read_bufsize=2**18
-    )
+    return _Server(handle, handler_cancellation=True)

@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from deuz_proxy.calls import header
-from deuz_proxy.edge.headers import request_headers
+from deuz_proxy.edge.headers import MAX_HEADER_BYTES, header_text, request_headers
 from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
 
 # A read buffer that rarely pauses; answers are relayed as they come all the same.
@@ -59,8 +59,9 @@ class HttpReply:
 class Upstreams:
     """The connections to all upstreams. Owned by the app, closed once."""
 
-    def __init__(self, *, connect_seconds: float) -> None:
+    def __init__(self, *, connect_seconds: float, idle_seconds: float) -> None:
         self._connect_seconds = connect_seconds
+        self._idle_seconds = idle_seconds
         self._urls: dict[tuple[str, str], URL] = {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -69,11 +70,15 @@ class Upstreams:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
             timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=self._connect_seconds
+                total=None,
+                sock_connect=self._connect_seconds,
+                sock_read=self._idle_seconds,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             read_bufsize=_READ_BUFFER_BYTES,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
             skip_auto_headers=(
                 "User-Agent",
                 "Accept",
@@ -101,7 +106,7 @@ class Upstreams:
         if self._session is None:
             raise UpstreamUnreachable(upstream=base)
         lines: CIMultiDict[str] = CIMultiDict(
-            (name.decode("latin-1"), value.decode("latin-1"))
+            (header_text(name), header_text(value))
             for name, value in request_headers(headers)
         )
         _announce_length(lines, headers, body)
@@ -113,9 +118,7 @@ class Upstreams:
                 data=_in_slices(body),
                 allow_redirects=False,
             )
-        except aiohttp.ClientConnectorError as fault:
-            raise UpstreamUnreachable(upstream=base) from fault
-        except TimeoutError as fault:
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as fault:
             raise UpstreamUnreachable(upstream=base) from fault
         except (aiohttp.ClientError, OSError) as fault:
             raise UpstreamBroken(upstream=base) from fault
@@ -132,10 +135,23 @@ class Upstreams:
         key = (base, path)
         url = self._urls.get(key)
         if url is None:
-            url = URL(base.rstrip("/") + path, encoded=True)
+            url = _raw_url(URL(base), path)
             if len(self._urls) < _MOST_URLS:
                 self._urls[key] = url
         return url
+
+
+def _raw_url(base: URL, target: str) -> URL:
+    """Return the address whose request target is exactly the given one.
+
+    All of it is called a path: taken apart, a query without text would lose its mark.
+    """
+    return URL.build(
+        scheme=base.scheme,
+        authority=base.raw_authority,
+        path=base.raw_path.rstrip("/") + target,
+        encoded=True,
+    )
 
 
 def _announce_length(

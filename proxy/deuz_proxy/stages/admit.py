@@ -33,38 +33,62 @@ _SESSIONS = (
 _SCOPE_NAME = re.compile(rb"[A-Za-z0-9._@:+-]{1,128}")
 
 
-async def admit_call(incoming: Incoming, runtime: Runtime, watch: Watch) -> Call:
-    """Return the request as a call: target, identity, body and its parts.
+def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
+    """Return the request as a call, told from its head: target and identity.
 
     Raises:
         UnknownUpstream: the path names an upstream that is not configured.
-        BodyTooLarge: the body is over the limit.
     """
     at, headers = runtime.clock(), incoming.headers
     target = lowered(
         resolve_target(runtime.config, incoming.target, headers),
         header(headers, b"x-deuz-mode"),
     )
-    identity = identify(headers, target, runtime.config)
-    body = None
-    passthrough = _why_not_read(incoming, target)
-    if passthrough is None:
-        with watch.waiting():
-            body = await incoming.read_body(
-                limit_bytes=runtime.config.limits.max_body_bytes
-            )
-    call = Call(
+    return Call(
         id=runtime.new_id(),
         incoming=incoming,
         target=target,
-        identity=identity,
-        body=body,
+        identity=identify(headers, target, runtime.config),
+        body=None,
         headers=headers,
         at=at,
-        passthrough=passthrough,
+        passthrough=_why_not_read(incoming, target),
         trace=_trace(headers, runtime),
     )
-    return _lift_call(call, body, runtime) if body is not None else call
+
+
+async def read_call(call: Call, runtime: Runtime, watch: Watch) -> Call:
+    """Return the call with its body, if the body may be looked into.
+
+    Raises:
+        BodyTooLarge: the body is over the limit.
+        RequestMalformed: the body's framing is broken.
+    """
+    if call.passthrough is not None:
+        return call
+    limit_bytes = runtime.config.limits.max_body_bytes
+    with watch.waiting():
+        body = await call.incoming.read_body(limit_bytes=limit_bytes)
+    return replace(call, body=body)
+
+
+def lift_call(call: Call, runtime: Runtime) -> Call:
+    """Return the call with the parts of its body; else with why there are none."""
+    body, identity = call.body, call.identity
+    if body is None:
+        return call
+    known = runtime.checkpoints.find(identity.root, body)
+    try:
+        envelope = lift(call.target.api, body, seed=identity.seed, known=known)
+    except NotLifted as fault:
+        return replace(call, passthrough=fault.reason)
+    return replace(
+        call,
+        envelope=envelope,
+        chain=chain(envelope, root=identity.root),
+        is_probe=_is_probe(envelope),
+        passthrough="observe" if call.target.mode == "observe" else None,
+    )
 
 
 def identify(headers: Headers, target: Target, config: Config) -> Identity:
@@ -102,22 +126,6 @@ def _why_not_read(incoming: Incoming, target: Target) -> str | None:
         return "unknown_endpoint"
     encoding = header(incoming.headers, b"content-encoding") or b"identity"
     return None if encoding.lower() == b"identity" else "unknown_encoding"
-
-
-def _lift_call(call: Call, body: bytes, runtime: Runtime) -> Call:
-    identity = call.identity
-    known = runtime.checkpoints.find(identity.root, body)
-    try:
-        envelope = lift(call.target.api, body, seed=identity.seed, known=known)
-    except NotLifted as fault:
-        return replace(call, passthrough=fault.reason)
-    return replace(
-        call,
-        envelope=envelope,
-        chain=chain(envelope, root=identity.root),
-        is_probe=_is_probe(envelope),
-        passthrough="observe" if call.target.mode == "observe" else None,
-    )
 
 
 def _is_probe(envelope: Envelope) -> bool:

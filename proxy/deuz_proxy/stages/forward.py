@@ -7,11 +7,12 @@ Rules:
   not an error.
 """
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
 
-from deuz_compiler import OverflowSignal, open_meter, recognise_overflow
+from deuz_compiler import ReplyFacts, open_meter, recognise_overflow
 from deuz_proxy.calls import Call, Headers, Reply, Sent, header
+from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.events import UpstreamCall
 from deuz_proxy.observe.inflate import Decoded
 from deuz_proxy.observe.trace import format_traceparent
@@ -20,7 +21,22 @@ from deuz_proxy.runtime import Runtime
 
 # Far above any provider's error; an answer this long without content is not one.
 MAX_HELD_BYTES = 1_048_576
-_FIRST_BAD = 400
+_FIRST_GOOD, _FIRST_REDIRECT, _FIRST_BAD = 200, 300, 400
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedMeter:
+    """A meter that has seen all it needs to; what follows changes nothing."""
+
+    facts: ReplyFacts
+    decisive: str | None
+
+    def feed(self, chunk: bytes) -> None:
+        """Let the chunk go."""
+
+    def close(self) -> ReplyFacts:
+        """Return the facts."""
+        return self.facts
 
 
 async def forward_call(
@@ -44,8 +60,13 @@ async def forward_call(
     sent = _sent(call, reply, runtime, (started_at, runtime.monotonic() - start))
     if not is_guarded(call, runtime):
         return sent
-    with watch.waiting():
-        return await _hold(sent)
+    try:
+        with watch.waiting():
+            return await _hold(sent)
+    except BaseException:
+        # Nobody else knows of this answer yet: a client that left ends it here.
+        await reply.close()
+        raise
 
 
 def is_guarded(call: Call, runtime: Runtime) -> bool:
@@ -80,68 +101,62 @@ def _sent(
         rest=reply.chunks(),
         meter=meter,
         decode=Decoded(header(reply.headers, b"content-encoding")),
-        is_accepted=reply.status < _FIRST_BAD,
+        # A redirect is not an answer of the model.
+        is_accepted=_FIRST_GOOD <= reply.status < _FIRST_REDIRECT,
         call=UpstreamCall(started_at, seconds, reply.status, None),
     )
 
 
 async def _hold(sent: Sent) -> Sent:
     """Read until the answer shows what it is; recognise an overflow in it."""
-    if sent.reply.status >= _FIRST_BAD:
-        held, plain = await _read_error(sent)
-        signal = recognise_overflow(
-            sent.reply.status, plain, headers=text_headers(sent.reply.headers)
-        )
-        return _with_held(sent, held, signal, is_accepted=False)
-    held = await _read_until_decisive(sent)
-    signal = None
-    if sent.meter.decisive == "error":
-        more, _ = await _read_error(sent)
-        held += more
-        error_body = sent.meter.close().error_body or b""
-        signal = recognise_overflow(sent.reply.status, error_body, is_stream_event=True)
-    is_accepted = sent.meter.decisive != "error"
-    return _with_held(sent, held, signal, is_accepted=is_accepted)
+    status = sent.reply.status
+    if status >= _FIRST_BAD:
+        sent, plain = await _read(sent, lambda: False)
+        headers = text_headers(sent.reply.headers)
+        return replace(sent, overflow=recognise_overflow(status, plain, headers=headers))
+    first = sent
+    sent, _ = await _read(sent, lambda: _is_decided(first))
+    if sent.meter.decisive != "error":
+        return sent
+    facts = sent.meter.close()
+    signal = recognise_overflow(status, facts.error_body or b"", is_stream_event=True)
+    meter = ClosedMeter(facts, "error")
+    return replace(sent, overflow=signal, is_accepted=False, meter=meter)
 
 
-def _with_held(
-    sent: Sent,
-    held: tuple[bytes, ...],
-    signal: OverflowSignal | None,
-    *,
-    is_accepted: bool,
-) -> Sent:
-    return replace(sent, held=held, overflow=signal, is_accepted=is_accepted)
+def _is_decided(sent: Sent) -> bool:
+    is_blind = isinstance(sent.decode, Decoded) and sent.decode.is_blind
+    return is_blind or sent.meter.decisive is not None
 
 
-async def _read_until_decisive(sent: Sent) -> tuple[bytes, ...]:
-    held: list[bytes] = []
-    length = 0
-    async for chunk in sent.rest:
-        held.append(chunk)
-        length += len(chunk)
-        sent.meter.feed(sent.decode(chunk))
-        if sent.meter.decisive is not None or length > MAX_HELD_BYTES:
-            break
-        if isinstance(sent.decode, Decoded) and sent.decode.is_blind:
-            break
-    return tuple(held)
+async def _read(sent: Sent, is_enough: Callable[[], bool]) -> tuple[Sent, bytes]:
+    """Return the answer with its first chunks held, and what they say, decoded.
 
-
-async def _read_error(sent: Sent) -> tuple[tuple[bytes, ...], bytes]:
-    """Return an error's chunks and its decoded text, as far as the bound allows."""
+    One that breaks off meanwhile is held as far as it came, and breaks off behind that.
+    """
     held: list[bytes] = []
     plain: list[bytes] = []
     length = 0
-    async for chunk in sent.rest:
-        held.append(chunk)
-        length += len(chunk)
-        decoded = sent.decode(chunk)
-        plain.append(decoded)
-        sent.meter.feed(decoded)
-        if length > MAX_HELD_BYTES:
-            break
-    return tuple(held), b"".join(plain)
+    try:
+        async for chunk in sent.rest:
+            held.append(chunk)
+            plain.append(sent.decode(chunk))
+            sent.meter.feed(plain[-1])
+            length += len(chunk)
+            if length > MAX_HELD_BYTES or is_enough():
+                break
+        else:
+            # Of a body in one piece, all is known at its end only.
+            facts = sent.meter.close()
+            sent = replace(sent, meter=ClosedMeter(facts, sent.meter.decisive))
+    except UpstreamBroken as fault:
+        sent = replace(sent, rest=_broken(fault))
+    return replace(sent, held=tuple(held)), b"".join(plain)
+
+
+async def _broken(fault: UpstreamBroken) -> AsyncIterator[bytes]:
+    raise fault
+    yield b""
 
 
 def text_headers(headers: Headers) -> dict[str, str]:

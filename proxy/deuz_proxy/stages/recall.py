@@ -35,6 +35,9 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
     """Return the ledger's operations on this history and, if due, new candidates.
 
     A ledger that fails is counted and answered with nothing: the request goes on.
+
+    Raises:
+        StoreFailed: the ledger failed, and the route fails closed.
     """
     if call.envelope is None or call.target.mode not in _COMPILING:
         return Known()
@@ -43,6 +46,8 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
     try:
         operations = await _read_ledger(call, runtime)
     except StoreFailed as fault:
+        if call.target.is_closed_on_error:
+            raise
         runtime.notice(FaultCaught(call.target.route, "recall", fault.code))
         return Known(is_ledger_lost=True)
     due = _due_place(call, operations, runtime)
@@ -112,14 +117,32 @@ async def _ask(
     status: Literal["ok", "empty", "late", "failed"]
     try:
         async with asyncio.timeout_at(deadline):
-            found = await source.find(query)
+            found = _bounded(await source.find(query), query.limit)
         status = "ok" if found else "empty"
     except TimeoutError:
         status = "late"
+    except asyncio.CancelledError:
+        if _is_cancelled():
+            raise
+        # A source that cancels itself has not cancelled the request.
+        status, error = "failed", "cancelled"
     except Exception as fault:  # noqa: BLE001  # A source may be anybody's code.
         status, error = "failed", getattr(fault, "code", type(fault).__name__)
     seconds = runtime.monotonic() - start
     return SourceAnswer(source.id, source.kind, status, seconds, error), found
+
+
+def _bounded(found: Sequence[Candidate], limit: int) -> tuple[Candidate, ...]:
+    """Return what was found, checked and within the limit; mandatory ones all stay."""
+    kept = tuple(found)
+    if not all(isinstance(each, Candidate) for each in kept):
+        raise TypeError("a source offered something that is no candidate")
+    return tuple(c for i, c in enumerate(kept) if i < limit or c.is_mandatory)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _query_text(call: Call, place: int) -> str:

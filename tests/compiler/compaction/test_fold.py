@@ -1,10 +1,10 @@
-import msgspec
+from typing import Any
+
 import pytest
 
-from deuz_compiler.compaction.fold import Folded, FoldRun, choose_fold, fold_in_force
+from deuz_compiler.compaction.fold import Folded, FoldRun, choose_fold
 from deuz_compiler.compaction.protect import protected_turns
 from deuz_compiler.compaction.summary import render_summary
-from deuz_compiler.surface import Fold, Prune
 from deuz_compiler.tokens.estimate import estimate_text
 from deuz_testing.histories import WIRES, Message, history_of, tool_round
 
@@ -29,9 +29,7 @@ def chosen(
     )
 
 
-def run_of(
-    wire: str, messages: list[Message], **choice: bool
-) -> tuple[int, int] | None:
+def run_of(wire: str, messages: list[Message], **choice: Any) -> tuple[int, int] | None:
     run = chosen(wire, messages, **choice)
     return (run.first, run.last) if run else None
 
@@ -58,7 +56,7 @@ def test_result_that_comes_late_holds_all_between_together() -> None:
     messages = [USER, SAID, SAID, late[0], SAID, late[1], SAID]
 
     assert run_of("openai_chat", messages) == (1, 5)
-    assert run_of("openai_chat", messages[:5] + [SAID, late[1]]) == (1, 2)
+    assert run_of("openai_chat", [*messages[:5], SAID, late[1]]) == (1, 2)
 
 
 def test_reused_call_ids_are_paired_in_order() -> None:
@@ -159,20 +157,6 @@ def test_price_is_of_the_turns_less_the_question_that_is_repeated() -> None:
 
     assert run is not None
     assert run.replaced_tokens == sum(tokens[1:4]) - estimate_text(run.question)
-
-
-def test_fold_in_force_is_the_one_that_ends_last() -> None:
-    text = msgspec.json.encode(render_summary('said "so"'))[1:-1]
-    operations = {
-        2: (Fold(2, b"x", 1),),
-        5: (Prune(()), Fold(4, text, 1)),
-        7: (Prune(()),),
-        1: (Fold(9, b"too long for its place", 1),),
-    }
-
-    assert fold_in_force(operations) == Folded(2, 5, 'said "so"')
-    assert fold_in_force({2: (Fold(2, b"plain", 1),)}) == Folded(1, 2, "plain")
-    assert fold_in_force({1: operations[1]}) is None
 
 
 def test_question_repeated_by_the_older_summary_is_carried_on() -> None:

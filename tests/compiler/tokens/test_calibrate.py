@@ -35,7 +35,7 @@ def test_constant_ratio_is_met_within_eight_samples(
 
     miss = abs(state.factor_permille - ratio)
     # From anywhere within the bounds, a 26th of the first distance is left.
-    assert miss <= max(2, abs(start - ratio) // 25 + 2)
+    assert miss <= abs(start - ratio) // 25 + 4
 
 
 @pytest.mark.parametrize("ratio", [250, 500, 900, 1_300, 2_000, 4_000])

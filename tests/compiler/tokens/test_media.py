@@ -45,6 +45,7 @@ def test_size_is_read_from_the_first_bytes(head: bytes) -> None:
         encoded(b"\xff\xd8\xff\xe0\0\x10"),
         encoded(b"\xff\xd8" + b"\0" * 20),
         b"A",
+        b"A*AA" * 2,
         b"=" * 300,
     ],
 )

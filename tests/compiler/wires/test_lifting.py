@@ -173,7 +173,7 @@ def test_embedded_pictures_are_priced_by_kind_not_by_length() -> None:
         compact({"model": "m", "messages": [{"role": "user", "content": [text, url]}]}),
     )
 
-    assert claude.turns[0].tokens == 1600
+    assert 1600 <= claude.turns[0].tokens < 1700
     assert 1600 < chat.turns[0].tokens < 1700
 
 

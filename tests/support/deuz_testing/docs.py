@@ -15,7 +15,7 @@ from deuz_proxy.config.families import FAMILIES, THINKING_BINDING
 from deuz_proxy.config.model import BUILT_IN_UPSTREAMS, Config
 from deuz_proxy.observe import genai
 from deuz_proxy.observe.catalog import METRICS, Label, Metric
-from deuz_testing.docs_fields import Row, list_sections, list_rows
+from deuz_testing.docs_fields import Row, list_rows, list_sections
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 _MADE = re.compile(r"(<!-- made: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

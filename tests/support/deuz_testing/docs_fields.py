@@ -41,6 +41,7 @@ _PLAIN: Mapping[Any, str] = {
     SecretStr: "secret text",
     Path: "a path of a file or folder",
 }
+_CONTAINERS: Mapping[Any, str] = {tuple: "list", Mapping: "mapping"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,18 @@ def _takes(annotation: Any, metadata: tuple[Any, ...]) -> str:
         return " or ".join(dict.fromkeys(_takes(kind, metadata) for kind in kinds))
     if origin is Literal:
         return ", ".join(f"`{word}`" for word in arguments)
-    if origin is tuple:
-        return f"list of: {_takes(arguments[0], ())}"
-    if origin is Mapping:
-        return f"mapping of: {_takes(arguments[1], ())}"
+    if origin in _CONTAINERS:
+        return f"{_CONTAINERS[origin]} of: {_takes(_element(arguments), ())}"
+    return _takes_one(annotation, metadata)
+
+
+def _element(arguments: tuple[Any, ...]) -> Any:
+    """Return what a list holds, or a mapping's values."""
+    is_list = arguments[1:] == (Ellipsis,)
+    return arguments[0] if is_list else arguments[-1]
+
+
+def _takes_one(annotation: Any, metadata: tuple[Any, ...]) -> str:
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return "section"
     return _form(metadata) or _PLAIN[annotation] + _limits(metadata)

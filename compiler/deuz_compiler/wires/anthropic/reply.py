@@ -8,16 +8,16 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.wires.metering import Notes, WireReplies, is_filled
+from deuz_compiler.wires.metering import ABSENT, Notes, WireReplies, is_filled
 from deuz_compiler.wires.sse import ServerEvent
 
 
 class _Block(msgspec.Struct):
     type: str = ""
-    text: msgspec.Raw = msgspec.Raw()
-    thinking: msgspec.Raw = msgspec.Raw()
-    partial_json: msgspec.Raw = msgspec.Raw()
-    signature: msgspec.Raw = msgspec.Raw()
+    text: msgspec.Raw = ABSENT
+    thinking: msgspec.Raw = ABSENT
+    partial_json: msgspec.Raw = ABSENT
+    signature: msgspec.Raw = ABSENT
     stop_reason: object = None
 
 
@@ -28,7 +28,7 @@ class _Message(msgspec.Struct):
     content: list[_Block] | None = None
     stop_reason: object = None
     usage: object = None
-    error: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = ABSENT
 
 
 class _Event(msgspec.Struct):
@@ -37,7 +37,7 @@ class _Event(msgspec.Struct):
     content_block: _Block | None = None
     delta: _Block | None = None
     usage: object = None
-    error: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = ABSENT
 
 
 _EVENT = msgspec.json.Decoder(_Event)

@@ -9,17 +9,7 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.tokens.estimate import estimate_bytes
 from deuz_compiler.wires.lifting import Message, Peek, Rules
-
-# Pictures of unknown size: 1568 px on the long side is what the provider scales to.
-IMAGE_TOKENS = 1600
-
-
-class _Block(msgspec.Struct):
-    type: str = ""
-    text: str = ""
-    source: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Kind(msgspec.Struct):
@@ -27,8 +17,6 @@ class _Kind(msgspec.Struct):
 
 
 _kinds = msgspec.json.Decoder(list[_Kind])
-_blocks = msgspec.json.Decoder(list[msgspec.Raw])
-_block = msgspec.json.Decoder(_Block)
 _BLANK = frozenset({b'""', b""})
 _FRESH = frozenset({"text", "image", "document"})
 _RESULTS = frozenset({"tool_result"})
@@ -48,18 +36,6 @@ def _peek(message: Message, content: bytes) -> Peek:
     return Peek(message.role, is_fresh, opens_calls)
 
 
-def _media_tokens(content: bytes) -> int:
-    """Price content with embedded media: pictures by kind, the rest by length."""
-    if not content.startswith(b"["):
-        return estimate_bytes(content)
-    total = 0
-    for piece in _blocks.decode(content):
-        block = bytes(piece)
-        is_picture = b"base64" in block and _block.decode(block).type == "image"
-        total += IMAGE_TOKENS if is_picture else estimate_bytes(block)
-    return total
-
-
 RULES = Rules(
     wire="anthropic",
     history="messages",
@@ -69,6 +45,5 @@ RULES = Rules(
     ),
     output_limits=("max_tokens",),
     peek=_peek,
-    media_tokens=_media_tokens,
     needs_output_limit=True,
 )

@@ -9,24 +9,24 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.wires.metering import Notes, WireReplies, is_filled
+from deuz_compiler.wires.metering import ABSENT, Notes, WireReplies, is_filled
 from deuz_compiler.wires.sse import ServerEvent
 
 
 class _Delta(msgspec.Struct):
-    content: msgspec.Raw = msgspec.Raw()
-    reasoning_content: msgspec.Raw = msgspec.Raw()
-    reasoning: msgspec.Raw = msgspec.Raw()
-    tool_calls: msgspec.Raw = msgspec.Raw()
-    function_call: msgspec.Raw = msgspec.Raw()
-    refusal: msgspec.Raw = msgspec.Raw()
-    audio: msgspec.Raw = msgspec.Raw()
+    content: msgspec.Raw = ABSENT
+    reasoning_content: msgspec.Raw = ABSENT
+    reasoning: msgspec.Raw = ABSENT
+    tool_calls: msgspec.Raw = ABSENT
+    function_call: msgspec.Raw = ABSENT
+    refusal: msgspec.Raw = ABSENT
+    audio: msgspec.Raw = ABSENT
 
 
 class _Choice(msgspec.Struct):
     delta: _Delta | None = None
     message: _Delta | None = None
-    text: msgspec.Raw = msgspec.Raw()
+    text: msgspec.Raw = ABSENT
     finish_reason: object = None
     usage: object = None
 
@@ -38,14 +38,14 @@ class _Groq(msgspec.Struct):
 class _Completion(msgspec.Struct):
     id: object = None
     kind: str = msgspec.field(default="", name="object")
-    model: msgspec.Raw = msgspec.Raw()
+    model: msgspec.Raw = ABSENT
     choices: list[_Choice] | None = None
-    usage: msgspec.Raw = msgspec.Raw()
-    timings: msgspec.Raw = msgspec.Raw()
+    usage: msgspec.Raw = ABSENT
+    timings: msgspec.Raw = ABSENT
     x_groq: _Groq | None = None
-    error: msgspec.Raw = msgspec.Raw()
-    message: msgspec.Raw = msgspec.Raw()
-    detail: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = ABSENT
+    message: msgspec.Raw = ABSENT
+    detail: msgspec.Raw = ABSENT
 
 
 _COMPLETION = msgspec.json.Decoder(_Completion)

@@ -5,22 +5,11 @@ Rules:
 - Tool results are messages of their own, so a user message is always fresh.
 """
 
-import msgspec
-
-from deuz_compiler.tokens.estimate import estimate_bytes
 from deuz_compiler.wires.lifting import Message, Peek, Rules
 
-# A picture of unknown size at high detail: 85 + 170 for each of about nine tiles.
-IMAGE_TOKENS = 1600
 _ROLES = {"developer": "system", "function": "tool"}
 
 
-class _Kind(msgspec.Struct):
-    type: str = ""
-
-
-_parts = msgspec.json.Decoder(list[msgspec.Raw])
-_part = msgspec.json.Decoder(_Kind)
 _NOTHING = frozenset({b"null", b"[]"})
 # Text, or a list of parts; whatever else stands there is not ours to join.
 _SAID = (b'"', b"[")
@@ -35,18 +24,6 @@ def _peek(message: Message, content: bytes) -> Peek:
         is_fresh=role == "user" and content[:1] in _SAID and content not in _BLANK,
         opens_calls=role == "assistant" and any(c not in _NOTHING for c in calls),
     )
-
-
-def _media_tokens(content: bytes) -> int:
-    """Price content with embedded media: pictures by kind, the rest by length."""
-    if not content.startswith(b"["):
-        return estimate_bytes(content)
-    total = 0
-    for piece in _parts.decode(content):
-        part = bytes(piece)
-        is_picture = b"base64" in part and _part.decode(part).type == "image_url"
-        total += IMAGE_TOKENS if is_picture else estimate_bytes(part)
-    return total
 
 
 RULES = Rules(
@@ -67,5 +44,4 @@ RULES = Rules(
     ),
     output_limits=("max_completion_tokens", "max_tokens"),
     peek=_peek,
-    media_tokens=_media_tokens,
 )

@@ -9,12 +9,12 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.wires.metering import Notes, WireReplies, is_filled
+from deuz_compiler.wires.metering import ABSENT, Notes, WireReplies, is_filled
 from deuz_compiler.wires.sse import ServerEvent
 
 
 class _Part(msgspec.Struct):
-    text: msgspec.Raw = msgspec.Raw()
+    text: msgspec.Raw = ABSENT
 
 
 class _Item(msgspec.Struct):
@@ -30,21 +30,21 @@ class _Response(msgspec.Struct):
     id: object = None
     model: object = None
     kind: str = msgspec.field(default="", name="object")
-    status: msgspec.Raw = msgspec.Raw()
+    status: msgspec.Raw = ABSENT
     output: list[_Item] | None = None
     incomplete_details: _Incomplete | None = None
-    usage: msgspec.Raw = msgspec.Raw()
-    error: msgspec.Raw = msgspec.Raw()
-    message: msgspec.Raw = msgspec.Raw()
-    detail: msgspec.Raw = msgspec.Raw()
+    usage: msgspec.Raw = ABSENT
+    error: msgspec.Raw = ABSENT
+    message: msgspec.Raw = ABSENT
+    detail: msgspec.Raw = ABSENT
 
 
 class _Event(msgspec.Struct):
     type: str = ""
     response: _Response | None = None
     item: _Item | None = None
-    delta: msgspec.Raw = msgspec.Raw()
-    error: msgspec.Raw = msgspec.Raw()
+    delta: msgspec.Raw = ABSENT
+    error: msgspec.Raw = ABSENT
 
 
 _EVENT = msgspec.json.Decoder(_Event)

@@ -163,3 +163,5 @@ def test_span_of_a_part_is_found_by_its_index() -> None:
 def test_what_is_no_message_is_not_understood(raw: bytes) -> None:
     with pytest.raises(NotLifted):
         transcribe_turn(raw)
+    with pytest.raises(NotLifted):
+        part_span(raw, 1)

@@ -224,3 +224,9 @@ def test_event_of_ours_is_read_back_as_an_error() -> None:
     assert event.startswith(b"event: error\n")
     assert facts.error_body is not None
     assert b"upstream_broken" in facts.error_body
+
+
+def test_event_of_no_known_kind_is_passed_over() -> None:
+    facts = stream(START, b'data: {"type":"content_block_stop","index":0}\n\n', STOP)
+
+    assert (facts.faults, facts.finish_reason) == (0, "end_turn")

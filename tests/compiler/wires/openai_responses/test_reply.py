@@ -202,6 +202,12 @@ def test_event_of_ours_is_read_back_as_an_error() -> None:
 
 
 def test_marker_of_the_chat_wire_is_no_fault() -> None:
-    facts = stream(CREATED, TEXT, COMPLETED, b"data: [DONE]\n\n")
+    facts = stream(CREATED, b"data: [DONE]\n\n", COMPLETED)
 
     assert (facts.faults, facts.is_complete) == (0, True)
+
+
+def test_event_of_no_known_kind_is_passed_over() -> None:
+    facts = stream(CREATED, event("response.new_thing", '"x":1'), TEXT, COMPLETED)
+
+    assert (facts.faults, facts.finish_reason) == (0, "completed")

@@ -1,0 +1,178 @@
+import msgspec
+import pytest
+
+from deuz_compiler.records import reasons
+from deuz_compiler.records.candidate import Candidate, Eligibility
+from deuz_compiler.records.policy import Policy
+from deuz_compiler.selection.judge import Judge, Unit
+from deuz_compiler.selection.pool import Surroundings, build_pool
+from deuz_compiler.selection.tally import Tally
+
+POLICY = Policy(budget_tokens=100, pricing="declared", threshold=0.3)
+NO = Eligibility(is_eligible=False)
+
+
+def want(key: str, tokens: int = 10, /, **fields: object) -> Candidate:
+    known = {"kind": "rag", "text": "", "score": 0.5, "content_identity": key, **fields}
+    return Candidate(source="", record_id=key, tokens=tokens, **known)  # type: ignore[arg-type]  # Builder.
+
+
+def judge(*candidates: Candidate, tokens: int = 100, **fields: object) -> Judge:
+    policy = msgspec.structs.replace(POLICY, **fields)
+    pool = build_pool(candidates, policy, around=Surroundings(), estimate=len)
+    return Judge(Tally(pool, tokens), policy, "discretionary")
+
+
+def first(judged: Judge) -> Unit:
+    return judged.units()[0]
+
+
+def objection(*candidates: Candidate, tokens: int = 100) -> str | None:
+    judged = judge(*candidates, tokens=tokens)
+    return judged.objection(first(judged))
+
+
+def test_unit_that_fits_and_scores_meets_no_objection() -> None:
+    assert objection(want("a")) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        ([want("d", requirement="preferred", scope=NO)], reasons.DEPENDENCY_BLOCKED),
+        ([], reasons.MISSING_DEPENDENCY),
+        ([want("d", 91)], reasons.OVER_BUDGET),
+        ([want("d", 90)], None),
+    ],
+)
+def test_unit_answers_for_what_it_needs(
+    others: list[Candidate], reason: str | None
+) -> None:
+    assert objection(want("a", depends_on=("d",)), *others) == reason
+
+
+def test_budget_comes_before_worth() -> None:
+    assert objection(want("a", 101, score=0.1)) == reasons.OVER_BUDGET
+    assert objection(want("a", 100, score=0.1)) == reasons.BELOW_THRESHOLD
+
+
+def test_low_score_earns_a_place_by_a_key_not_yet_covered() -> None:
+    judged = judge(want("a", score=0.1, coverage_keys=("k", "k")))
+
+    assert judged.new_keys(first(judged)) == 1
+    assert judged.objection(first(judged)) is None
+    judged.tally.covered["k"] = None
+    assert judged.objection(first(judged)) == reasons.BELOW_THRESHOLD
+
+
+def test_score_at_the_threshold_is_enough() -> None:
+    assert objection(want("a", score=0.3)) is None
+
+
+def test_record_that_does_not_fit_enters_as_its_projection() -> None:
+    judged = judge(
+        want("a", 150, projection="short", projection_tokens=20, depends_on=("d",)),
+        want("d", 50, requirement="preferred"),
+    )
+    unit = first(judged)
+
+    assert judged.objection(unit) is None
+    assert (unit.cost, unit.projected) == (70, 20)
+
+    judged.admit(unit, reasons.RANKED)
+
+    decisions = judged.tally.decisions
+    assert decisions[0].is_projected
+    assert decisions[0].cost_tokens == 20
+    assert not decisions[1].is_projected
+    assert judged.tally.remaining == 30
+
+
+def test_full_text_is_preferred_where_it_fits() -> None:
+    judged = judge(want("a", 100, projection="short", projection_tokens=20))
+    unit = first(judged)
+
+    assert judged.objection(unit) is None
+    assert unit.projected is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"projection_tokens": 101},
+        {"projection_tokens": 150},
+        {"projection_tokens": 20, "depends_on": ("b",)},
+    ],
+)
+def test_projection_cannot_help_if_too_large_or_needed_in_full(
+    fields: dict[str, object],
+) -> None:
+    cycle = want("b", 1, depends_on=("a",), requirement="preferred")
+
+    assert objection(want("a", 140, projection="x", **fields), cycle) == (
+        reasons.OVER_BUDGET
+    )
+
+
+def test_group_does_not_enter_as_projections() -> None:
+    group = {"group_id": "g", "is_group_required": True}
+    members = (
+        want("a", 90, projection="x", projection_tokens=1, **group),
+        want("b", 20, **group),
+    )
+
+    assert objection(*members) == reasons.OVER_BUDGET
+
+
+def test_hopeless_unit_is_not_walked_to_its_end() -> None:
+    chain = [want(f"k{n:03}", 30, depends_on=(f"k{n + 1:03}",)) for n in range(200)]
+    judged = judge(*chain, want("k200"))
+    unit = first(judged)
+
+    assert judged.objection(unit) == reasons.OVER_BUDGET
+    assert len(unit.nodes) == 4
+
+
+def test_judging_in_rounds_needs_the_exact_cost() -> None:
+    chain = [want(f"k{n:03}", 30, depends_on=(f"k{n + 1:03}",)) for n in range(200)]
+    judged = judge(*chain, want("k200"), judging="each-round")
+    unit = first(judged)
+    judged.objection(unit)
+
+    assert unit.cost == 200 * 30 + 10
+
+
+def test_group_ranks_by_its_best_member_and_its_first_id() -> None:
+    group = {"group_id": "g", "is_group_required": True}
+    judged = judge(
+        want("b", score=0.2, priority=5, coverage_keys=("x",), **group),
+        want("a", score=0.9, priority=1, coverage_keys=("x", "y"), **group),
+        judging="each-round",
+        ranking=("priority", "score", "coverage", "cost", "source"),
+    )
+    unit = first(judged)
+    judged.objection(unit)
+
+    assert judged.rank(unit) == (-5, -0.9, -2, 20, 0, 0)
+
+
+def test_sources_rank_as_listed_and_unknown_ones_last() -> None:
+    records = [
+        Candidate(source=source, kind="rag", record_id="r", text="")
+        for source in ("a", "b", "z")
+    ]
+    judged = judge(*records, sources=("b", "a"), ranking=("source",))
+
+    ranks = [judged.rank(unit) for unit in judged.units()]
+    assert ranks == [(1, 0), (0, 1), (2, 2)]
+
+
+def test_drop_touches_open_members_only() -> None:
+    group = {"group_id": "g", "is_group_required": True}
+    judged = judge(want("a", **group), want("b", **group))
+    judged.tally.reject(0, reasons.SCOPE_INELIGIBLE)
+
+    judged.drop(judged.units()[0], reasons.DEPENDENCY_BLOCKED)
+
+    assert judged.tally.decisions[0].reason == reasons.SCOPE_INELIGIBLE
+    assert judged.tally.decisions[1].reason == reasons.DEPENDENCY_BLOCKED

@@ -1,0 +1,175 @@
+"""One talk of a real client, recorded on each way to the provider: direct or through us.
+
+Rules:
+- A talk builds its client without arguments: only the base-URL variables lead it.
+- The provider's clock stands still and its ids count up, so that the same talk gets the
+  same answers on every way, byte for byte.
+- A recording is made once and then only looked at.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deuz_compiler.wires.own import BLOCK_TAG
+from deuz_proxy.demo.provider import FakeProvider, LoggedRequest
+from deuz_testing.provider import provider_in_thread
+from deuz_testing.sidecar import Json, sidecar_config, sidecar_in_thread
+
+DIRECT, OBSERVE, COMPILE, COMPILE_PART = "direct", "observe", "compile", "compile-part"
+NOW = 1_800_000_000.0
+
+# What belongs to one hop, by RFC 9110; the length is compared with the body instead.
+_HOP = frozenset(
+    {
+        b"host",
+        b"connection",
+        b"keep-alive",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"content-length",
+    }
+)
+_BLOCK = rb'<%b (?:[^"\\]|\\.)*?</%b>' % (BLOCK_TAG.encode(), BLOCK_TAG.encode())
+INSERTED = re.compile(
+    rb',\{"role":"user","content":"(?P<turn>%b)"\}'
+    rb'|,\{"type":"text","text":"(?P<part>%b)"\}'
+    rb"|\\n\\n(?P<spliced>%b)" % (_BLOCK, _BLOCK, _BLOCK)
+)
+NOTES = {
+    "payments": "Payments are retried three times; a decline is final.",
+    "releases": "Releases stop when half of the error budget is spent.",
+    "database": "The database pool has twenty connections; a waiter gives up after 3 s.",
+}
+RULE = "The team wants short answers."
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What one client does; returns what it got, as JSON values.
+
+    In a `conversation` every request continues the one before. `settings` are the
+    provider's.
+    """
+
+    name: str
+    wire: str
+    run: Callable[[], list[Any]]
+    is_conversation: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What the client got, what the provider received, and what the sidecar told."""
+
+    results: list[Any]
+    requests: tuple[LoggedRequest, ...]
+    told: tuple[Json, ...] = ()
+
+    @property
+    def refused(self) -> list[str]:
+        """The rules of the provider that were broken, in order."""
+        return [logged.rule for logged in self.requests if logged.rule]
+
+
+class Recorder:
+    """Records talks; each on each way once. Owned by one test session."""
+
+    def __init__(self, make_folder: Callable[[str], Path]) -> None:
+        self._make_folder = make_folder
+        self._known: dict[tuple[str, str], Recording] = {}
+
+    def __call__(self, talk: Talk, way: str) -> Recording:
+        """Return what happens when the client talks on this way."""
+        known = self._known.get((talk.name, way))
+        if known is None:
+            known = self._known[talk.name, way] = self._record(talk, way)
+        return known
+
+    def _record(self, talk: Talk, way: str) -> Recording:
+        provider = FakeProvider(
+            minimum_cached_tokens=16,
+            cache_step_tokens=4,
+            clock=lambda: NOW,
+            alternate=way == COMPILE_PART,
+            **talk.settings,
+        )
+        with provider_in_thread(provider):
+            if way == DIRECT:
+                with client_environment(provider.url):
+                    return Recording(talk.run(), tuple(provider.requests))
+            folder = self._make_folder(f"{talk.name}-{way}")
+            with sidecar_in_thread(folder, _config(folder, provider, way)) as sidecar:
+                with client_environment(sidecar.url):
+                    results = talk.run()
+                told = sidecar.told(len(self(talk, DIRECT).requests))
+            return Recording(results, tuple(provider.requests), tuple(told))
+
+
+@contextmanager
+def client_environment(url: str) -> Iterator[None]:
+    """Point the clients at an address, by the variables that their users set."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
+        patch.setenv("OPENAI_BASE_URL", f"{url}/v1")
+        patch.setenv("OPENAI_API_KEY", "sk-of-the-test")
+        patch.setenv("ANTHROPIC_BASE_URL", url)
+        patch.setenv("ANTHROPIC_API_KEY", "sk-ant-of-the-test")
+        yield
+
+
+def _config(folder: Path, provider: FakeProvider, way: str) -> Json:
+    notes = folder / "notes"
+    notes.mkdir()
+    for name, text in NOTES.items():
+        (notes / f"{name}.md").write_text(f"# {name.title()}\n\n{text}\n")
+    rule = {"id": "tone", "text": RULE, "mandatory": True}
+    return sidecar_config(
+        provider.url,
+        mode=OBSERVE if way == OBSERVE else COMPILE,
+        placement="part" if way == COMPILE_PART else "turn",
+        sources=(
+            {"id": "notes", "kind": "rag", "type": "files", "path": str(notes)},
+            {"id": "rules", "kind": "memory", "type": "static", "records": [rule]},
+        ),
+    )
+
+
+def end_to_end_lines(logged: LoggedRequest) -> list[tuple[bytes, bytes]]:
+    """Return the header lines that are not of one hop only, as received."""
+    return [line for line in logged.headers if line[0].lower() not in _HOP]
+
+
+def without_inserted(body: bytes) -> bytes:
+    """Return the body without the ranges that only a sidecar writes."""
+    return INSERTED.sub(b"", body)
+
+
+def blocks_of(body: bytes) -> list[tuple[int, bytes]]:
+    """Return the inserted blocks: at which message each stands, and its bytes.
+
+    Counted are the messages of the client alone.
+    """
+    found = []
+    for match in INSERTED.finditer(body):
+        before = without_inserted(body[: match.start()])
+        text = match["turn"] or match["part"] or match["spliced"]
+        found.append((before.count(b'"role":'), text))
+    return found
+
+
+def without_usage(value: Any) -> Any:
+    """Return the JSON value without token counts: those change with the context."""
+    if isinstance(value, dict):
+        return {k: without_usage(v) for k, v in value.items() if k != "usage"}
+    if isinstance(value, list):
+        return [without_usage(entry) for entry in value]
+    return value
