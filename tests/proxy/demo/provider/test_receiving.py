@@ -17,7 +17,7 @@ BODY = b'{"model": "fake"}' * 100
     [
         ("", BODY),
         ("identity", BODY),
-        ("gzip", gzip.compress(BODY)),
+        ("gzip", gzip.compress(BODY, mtime=0)),
         ("deflate", zlib.compress(BODY)),
         ("zstd", zstd.compress(BODY)),
         ("BR", brotli.compress(BODY)),
