@@ -7,7 +7,6 @@ Rules:
 """
 
 import hashlib
-import hmac
 
 import xxhash
 
@@ -19,8 +18,11 @@ _VERSION = b"deuz lineage 1"
 
 def scope_root(credential: bytes, *, scope: str) -> bytes:
     """Return the 16-byte root of all lineages of one credential and scope."""
+    key = credential
+    if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
+        key = hashlib.sha256(key).digest()
     text = _VERSION + b"\0" + scope.encode()
-    return hmac.digest(credential, text, hashlib.sha256)[:16]
+    return hashlib.blake2b(text, key=key, digest_size=16).digest()
 
 
 def seed_of(root: bytes) -> int:

@@ -5,45 +5,65 @@ Rules:
 - One request owns its watch; it is read once, when the request is through.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 
 class Watch:
     """A stopwatch with named stages. Used by the one task that serves the request."""
 
-    __slots__ = ("_clock", "_seconds", "_waited", "started")
+    __slots__ = ("clock", "seconds", "started", "waited")
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._seconds: dict[str, float] = {}
-        self._waited = 0.0
+        self.clock = clock
+        self.seconds: dict[str, float] = {}
+        self.waited = 0.0
         self.started = clock()
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def stage(self, name: str) -> AbstractContextManager[None]:
         """Count the time inside as the stage's, less what was waited for others."""
-        start, waited = self._clock(), self._waited
-        try:
-            yield
-        finally:
-            own = self._clock() - start - (self._waited - waited)
-            self._seconds[name] = self._seconds.get(name, 0.0) + max(0.0, own)
+        return _Stage(self, name)
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def waiting(self) -> AbstractContextManager[None]:
         """Take the time inside out of the stage around it."""
-        start = self._clock()
-        try:
-            yield
-        finally:
-            self._waited += self._clock() - start
+        return _Waiting(self)
 
     def elapsed(self) -> float:
         """Return the seconds since the request came in."""
-        return self._clock() - self.started
+        return self.clock() - self.started
 
     def stages(self) -> tuple[tuple[str, float], ...]:
         """Return the seconds added, by stage, and their `total`."""
-        total = sum(self._seconds.values())
-        return (*self._seconds.items(), ("total", total))
+        total = sum(self.seconds.values())
+        return (*self.seconds.items(), ("total", total))
+
+
+# Classes, not generators: these are entered a dozen times in each request.
+class _Stage(AbstractContextManager[None]):
+    __slots__ = ("_name", "_start", "_waited", "_watch")
+
+    def __init__(self, watch: Watch, name: str) -> None:
+        self._watch = watch
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._start = self._watch.clock()
+        self._waited = self._watch.waited
+
+    def __exit__(self, *_: object) -> None:
+        watch = self._watch
+        own = watch.clock() - self._start - (watch.waited - self._waited)
+        watch.seconds[self._name] = watch.seconds.get(self._name, 0.0) + max(0.0, own)
+
+
+class _Waiting(AbstractContextManager[None]):
+    __slots__ = ("_start", "_watch")
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def __enter__(self) -> None:
+        self._start = self._watch.clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.waited += self._watch.clock() - self._start
