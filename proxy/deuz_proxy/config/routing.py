@@ -29,7 +29,14 @@ _BUILT_IN_PATHS: tuple[tuple[str, str], ...] = (
     ("/v1alpha", "gemini"),
     # The whole of /api: a client of Ollama asks for tags before it chats.
     ("/api", "ollama"),
+    # Base URLs without /v1: what is called below them still tells whose client it is.
+    ("/messages", "anthropic"),
+    ("/chat/completions", "openai"),
+    ("/responses", "openai"),
 )
+# A probe of a base URL that has no path, as coding agents send it first: of the built-in
+# providers' clients only this one's do, and such a probe carries no credential.
+_PROBED = "anthropic"
 # Both serve /v1/models, /v1/files and more; this one demands its version each time.
 _ANTHROPIC_HEADER = b"anthropic-version"
 # Where a body is understood. Exact, whatever stands before: gateways add prefixes, and
@@ -122,6 +129,8 @@ def _fits(route: Route, named: str | None, path: str) -> bool:
 
 
 def _by_path(path: str, headers: Headers) -> str | None:
+    if path == "/":
+        return _PROBED
     for prefix, upstream in _BUILT_IN_PATHS:
         if path == prefix or path.startswith(f"{prefix}/"):
             is_shared = upstream == "openai" and any(

@@ -64,11 +64,24 @@ def test_a_target_carries_all_that_its_upstream_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v2/chat", "/favicon.ico", "/v1x", "", "?x", "http://h/v1/messages"]
+    "path", ["//", "/v2/chat", "/favicon.ico", "/v1x", "", "?x", "http://h/v1/messages"]
 )
 def test_a_path_that_nobody_serves_leads_nowhere(path: str) -> None:
     with pytest.raises(UnknownUpstream):
         resolve_target(config(), path)
+
+
+@pytest.mark.parametrize(
+    ("path", "upstream"),
+    [
+        ("/", "anthropic"),
+        ("/messages", "anthropic"),
+        ("/chat/completions", "openai"),
+        ("/responses", "openai"),
+    ],
+)
+def test_clients_of_a_base_url_without_v1_are_served(path: str, upstream: str) -> None:
+    assert resolve_target(config(), path).upstream == upstream
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/files?limit=1", "/v1/models/x"])
