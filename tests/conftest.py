@@ -18,9 +18,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 PROGRAMS = {
     "chromium": ("chromium",),
+    "docker-compose": ("docker-compose",),
     "nginx-light": ("nginx",),
     "prometheus": ("prometheus", "promtool"),
     "redis-server": ("redis-server",),
+    "systemd": ("systemd-analyze",),
 }
 
 IS_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")

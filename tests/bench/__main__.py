@@ -40,7 +40,7 @@ class Result:
 def main() -> int:
     """Measure, print the table, write the JSON; 1 when a sample failed."""
     arguments = read_arguments()
-    scale, primed = (0.34, 3) if arguments.short else (1.0, 10)
+    scale, primed = (0.25, 3) if arguments.short else (1.0, 10)
     rounds = arguments.rounds or (1 if arguments.short else 3)
     wanted = list_cells(primed=primed, scale=scale)
     cells = [cell for cell in wanted if cell.name.startswith(arguments.cells)]

@@ -71,7 +71,7 @@ def section(text: str, heading: str) -> str:
 
 
 def list_fields() -> set[str]:
-    """Return the names of all fields, as the schema and not the docs' maker sees them."""
+    """Return the names of all fields, by the schema: the docs have another way."""
     schema = Config.model_json_schema()
     sections = (schema, *schema["$defs"].values())
     return {name for each in sections for name in each.get("properties", ())}

@@ -40,7 +40,7 @@ class Block(NamedTuple):
 
 
 def list_blocks() -> Iterator[Block]:
-    for page in sorted((ROOT / "docs").rglob("*.md")):
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         found = re.findall(r"^```([^\n]+)\n(.*?)^```$", page.read_text(), re.M | re.S)
         yield from (Block(page.name, label, text) for label, text in found)
 
@@ -196,4 +196,5 @@ def test_sidecar_says_where_it_answers_as_shown(sidecar: Sidecar) -> None:
 
     said = sidecar.log.read_text()
 
-    assert shown.replace(LISTEN, sidecar.url).replace(ADMIN, sidecar.admin) == said
+    here = shown.replace(LISTEN, sidecar.url).replace(ADMIN, sidecar.admin)
+    assert said.startswith(here)

@@ -17,7 +17,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
 MORE_THAN_ONE_MODULE = {
     "tests/proxy/demo/provider/test_hostile_bodies.py": "the whole provider",
     "tests/proxy/demo/provider/test_official_sdks.py": "the provider as SDKs see it",
-    "tests/proxy/demo/provider/test_recorded_clients.py": "the provider as agents use it",
+    "tests/proxy/demo/provider/test_recorded_clients.py": "the same, as agents see it",
 }
 """Test file below a package to what it tests there, where that is no single module."""
 
