@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 ARGS ?=
 DEMO ?=
 
-.PHONY: setup demo fix check test deep e2e bench dashboards docs pins all
+.PHONY: setup demo fix check test deep e2e bench ratios dashboards docs pins all
 
 setup: $(STAMP)
 
@@ -41,6 +41,9 @@ deep: setup
 
 bench: setup
 	$(PYTHON) -m tests.bench --out artifacts/bench.json $(ARGS)
+
+# Compares what the last benchmark measured with generous bounds.
+ratios: setup
 	$(PYTHON) -m tests.bench.check_ratios artifacts/bench.json
 
 dashboards: setup

@@ -13,7 +13,7 @@ from deuz_compiler.compaction.summary import (
     render_summary,
     summary_request_text,
 )
-from deuz_compiler.compilation import Compilation, compile_context
+from deuz_compiler.compilation import Compilation, compile_context, explain
 from deuz_compiler.errors import CompilerError, MalformedInput, NotLifted
 from deuz_compiler.lineage import chain, scope_root, seed_of
 from deuz_compiler.placement.block import (
@@ -25,13 +25,15 @@ from deuz_compiler.placement.laws import PART, TURN, place_for_context
 from deuz_compiler.prefix import Prefix, prefix_of
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
-from deuz_compiler.records.candidate import Candidate
+from deuz_compiler.records.candidate import Candidate, Eligibility
 from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
-from deuz_compiler.records.manifest import Manifest
-from deuz_compiler.records.policy import Policy
+from deuz_compiler.records.manifest import Manifest, context_warnings
+from deuz_compiler.records.policy import Overhead, Policy, Share
+from deuz_compiler.records.reasons import REASONS
 from deuz_compiler.selection.budget import AddedBudget, added_budget, exact_ratio
 from deuz_compiler.selection.budget import Window as BudgetWindow
 from deuz_compiler.selection.budget import weigh as weigh_shares
+from deuz_compiler.selection.explain import Explanation
 from deuz_compiler.surface import (
     Append,
     Element,
@@ -81,6 +83,7 @@ from deuz_compiler.wires.usage import Usage
 __all__ = [
     "CAUSES",
     "PART",
+    "REASONS",
     "TURN",
     "AddedBudget",
     "Append",
@@ -96,7 +99,9 @@ __all__ = [
     "CompilerError",
     "Edit",
     "Element",
+    "Eligibility",
     "Envelope",
+    "Explanation",
     "Fold",
     "FoldRun",
     "Folded",
@@ -105,6 +110,7 @@ __all__ = [
     "NotLifted",
     "Operation",
     "OverflowSignal",
+    "Overhead",
     "PlacedRecord",
     "Plan",
     "Policy",
@@ -113,6 +119,7 @@ __all__ = [
     "ReplyFacts",
     "ReplyMeter",
     "SegmentShare",
+    "Share",
     "SourceReport",
     "Span",
     "Surface",
@@ -128,12 +135,14 @@ __all__ = [
     "compile_context",
     "compile_json",
     "compile_profile",
+    "context_warnings",
     "digest_text",
     "error_body",
     "error_event",
     "escape_json_string",
     "estimate_text",
     "exact_ratio",
+    "explain",
     "judge",
     "lift",
     "lower",

@@ -14,9 +14,11 @@ import msgspec
 import xxhash
 
 from deuz_compiler.placement.laws import (
+    PART,
     TURN,
     append_edit,
     fold_edit,
+    joins_turn,
 )
 from deuz_compiler.records.facts import PlacedRecord
 from deuz_compiler.wires.envelope import Edit, Envelope
@@ -101,6 +103,7 @@ def project(
     plain = plain_elements(envelope) if plain is None else plain
     fold_at, fold = _longest_fold(envelope, operations)
     first = fold_at - fold.turns + 1 if fold else 0
+    joined_at = _joined_turn(envelope, operations, fold_at, fold)
     edits: list[Edit] = []
     elements: list[Element] = []
     blocks: list[Block] = []
@@ -110,23 +113,26 @@ def project(
         elements += plain[at:index]
         at = index + 1
         if fold and index == first:
-            edits.append(
-                fold_edit(envelope, first, fold_at, text=fold.text, form=fold.form)
-            )
+            edits.append(_fold(envelope, operations, fold_at, fold))
             elements.append(_ours(fold.text, fold.tokens, fold_at))
             at = fold_at + 1
             continue
         stubs = _stub_edits(envelope, index, operations[index], part_span)
         edits += stubs
         elements.append(_stubbed(envelope, index, stubs) if stubs else plain[index])
-        for operation in operations[index]:
-            if isinstance(operation, Append):
-                edits.append(_append(envelope, index, operation))
-                elements.append(_ours(operation.text, operation.tokens, index))
-                blocks.append(Block(index, operation))
+        appended = _appended(operations, index)
+        if index != joined_at:
+            edits += _appends(envelope, index, appended)
+        elements += [_ours(block.text, block.tokens, index) for block in appended]
+        blocks += [Block(index, block) for block in appended]
     elements += plain[at:]
-    folded = (first, fold_at) if fold else None
-    return Surface(tuple(edits), tuple(elements), tuple(blocks), folded, fold)
+    return Surface(
+        edits=tuple(edits),
+        elements=tuple(elements),
+        blocks=tuple(blocks),
+        folded=(first, fold_at) if fold else None,
+        fold=fold,
+    )
 
 
 def plain_elements(envelope: Envelope) -> tuple[Element, ...]:
@@ -175,8 +181,47 @@ def _longest_fold(
     return -1, None
 
 
-def _append(envelope: Envelope, index: int, operation: Append) -> Edit:
-    return append_edit(envelope, index, text=operation.text, form=operation.form)
+def _appended(operations: Operations, index: int) -> list[Append]:
+    return [o for o in operations.get(index, ()) if isinstance(o, Append)]
+
+
+def _appends(envelope: Envelope, index: int, appended: Sequence[Append]) -> list[Edit]:
+    """Return one edit for each form, in the order of their places."""
+    edits = []
+    for form in (PART, TURN):
+        texts = [operation.text for operation in appended if operation.form == form]
+        if texts:
+            edits.append(append_edit(envelope, index, texts=texts, form=form))
+    return edits
+
+
+def _joined_turn(
+    envelope: Envelope, operations: Operations, fold_at: int, fold: Fold | None
+) -> int | None:
+    """Return the turn that the fold's summary joins; its blocks go with the fold.
+
+    Behind a block that is a turn of its own, the summary is one too.
+    """
+    if fold is None:
+        return None
+    first = fold_at - fold.turns + 1
+    if not joins_turn(envelope, first, form=fold.form):
+        return None
+    forms = [operation.form for operation in _appended(operations, first - 1)]
+    return None if TURN in forms else first - 1
+
+
+def _fold(envelope: Envelope, operations: Operations, fold_at: int, fold: Fold) -> Edit:
+    first = fold_at - fold.turns + 1
+    joined = _joined_turn(envelope, operations, fold_at, fold)
+    blocks = [] if joined is None else _appended(operations, joined)
+    return fold_edit(
+        envelope,
+        first,
+        fold_at,
+        texts=[*(block.text for block in blocks), fold.text],
+        form=TURN if joined is None else PART,
+    )
 
 
 def _ours(text: bytes, tokens: int, turn: int) -> Element:

@@ -159,12 +159,8 @@ class App:
         )
 
     async def _listen(self, fanout: Fanout) -> None:
+        """Open the sockets; the admin's first: it then tells of a drain to its end."""
         config, settings = self.config, self._settings
-        server = make_server(self.service)
-        # It is waited for twice: for an answer to end, then for the body it is made of.
-        grace = config.limits.drain_seconds / 2
-        runner = web.ServerRunner(server, shutdown_timeout=grace)
-        listen = await self._site(runner, settings.listen or config.listen)
         token = config.admin.token
         host = (settings.admin or config.admin.listen).rpartition(":")[0]
         admin = make_admin(
@@ -178,8 +174,13 @@ class App:
             token=token.get_secret_value() if token else None,
             hosts=(host,),
         )
-        admin_runner = web.AppRunner(admin, access_log=None, shutdown_timeout=1.0)
-        address = await self._site(admin_runner, settings.admin or config.admin.listen)
+        runner = web.AppRunner(admin, access_log=None, shutdown_timeout=1.0)
+        address = await self._site(runner, settings.admin or config.admin.listen)
+        self.addresses = Addresses("", f"http://{address}")
+        # It is waited for twice: for an answer to end, then for the body it is made of.
+        grace = config.limits.drain_seconds / 2
+        server = web.ServerRunner(make_server(self.service), shutdown_timeout=grace)
+        listen = await self._site(server, settings.listen or config.listen)
         self.addresses = Addresses(f"http://{listen}", f"http://{address}")
 
     def _shown_config(self) -> Mapping[str, object]:

@@ -75,7 +75,9 @@ class Identity:
 class Call:
     """An admitted request. `body` is None when it is streamed through.
 
-    Without an envelope, `passthrough` says why the body is not touched.
+    Without an envelope, `passthrough` says why the body is not touched. A call is apart
+    whose client asked for less than its route compiles: it goes without what stands in
+    the conversation's other requests, and is no measure for them.
     """
 
     id: str
@@ -90,6 +92,14 @@ class Call:
     envelope: Envelope | None = None
     chain: tuple[bytes, ...] = ()
     is_probe: bool = False
+    is_apart: bool = False
+
+    @property
+    def ledger_keys(self) -> tuple[bytes, ...]:
+        """The ledger's keys, one a turn; what is only tried out is kept apart."""
+        if self.target.mode != "shadow":
+            return self.chain
+        return tuple(b"shadow:" + key for key in self.chain)
 
 
 @dataclass(frozen=True, slots=True)

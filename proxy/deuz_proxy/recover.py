@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from deuz_compiler import (
     CompactionPolicy,
-    CompilerError,
     Fold,
     Folded,
     Operation,
@@ -75,8 +74,8 @@ async def recover_call(
         return first
     try:
         return await _try_again(call, known, first, runtime, watch)
-    except (SidecarError, CompilerError) as fault:
-        runtime.notice(FaultCaught(call.target.route, "recover", fault.code))
+    except Exception as fault:  # noqa: BLE001  # There is an answer to give.
+        _tell_fault(call, fault, runtime)
     return _surfaced(first, signal)
 
 
@@ -103,18 +102,38 @@ async def _try_again(
     )
     if second is None:
         return _surfaced(first, signal)
-    sent = await forward_call(call, second.body, runtime, watch)
-    calls = (*first.upstream_calls, replace(sent.call, purpose="retry"))
+    second = replace(second, compactions=_compactions(plan, summary, second))
+    return await _send_again(call, first, second, runtime, watch)
+
+
+async def _send_again(
+    call: Call, first: Attempt, second: Compiled, runtime: Runtime, watch: Watch
+) -> Attempt:
+    """Send the smaller request; whatever but acceptance leaves the first answer."""
+    signal = _signal(first)
+    started_at, start = runtime.clock(), runtime.monotonic()
+    try:
+        sent = await forward_call(call, second.body, runtime, watch)
+    except SidecarError as fault:
+        _tell_fault(call, fault, runtime)
+        seconds = runtime.monotonic() - start
+        failed = UpstreamCall(started_at, seconds, None, fault.code, purpose="retry")
+        return _surfaced(_with_call(first, failed), signal)
+    tried = _with_call(first, replace(sent.call, purpose="retry"))
     if not sent.is_accepted:
         await sent.reply.close()
-        return _surfaced(replace(first, upstream_calls=calls), signal)
-    compactions = _compactions(plan, summary, second)
-    return Attempt(
-        replace(second, compactions=compactions),
-        sent,
-        (_told(first, signal, "recovered"),),
-        calls,
-    )
+        return _surfaced(tried, signal)
+    told = (_told(first, signal, "recovered"),)
+    return Attempt(second, sent, told, tried.upstream_calls)
+
+
+def _with_call(attempt: Attempt, call: UpstreamCall) -> Attempt:
+    return replace(attempt, upstream_calls=(*attempt.upstream_calls, call))
+
+
+def _tell_fault(call: Call, fault: Exception, runtime: Runtime) -> None:
+    code = getattr(fault, "code", SidecarError.code)
+    runtime.notice(FaultCaught(call.target.route, "recover", str(code)))
 
 
 def _plan(call: Call, first: Attempt, scale: _Scale, runtime: Runtime) -> Plan:
@@ -164,13 +183,16 @@ def _scale(call: Call, first: Attempt, runtime: Runtime) -> _Scale:
 def _with_prunes(
     operations: Operations, plan: Plan
 ) -> dict[int, tuple[Operation, ...]]:
-    stubs: dict[int, tuple[tuple[int, bytes], ...]] = {}
-    for pruned in plan.prunes:
-        stubs[pruned.turn] = (*stubs.get(pruned.turn, ()), *pruned.stubs)
+    """Add the plan's stubs; a part that has one keeps it: its bytes are known."""
     result = dict(operations)
-    for turn, parts in stubs.items():
-        others = tuple(o for o in result.get(turn, ()) if not isinstance(o, Prune))
-        result[turn] = (Prune(parts), *others)
+    for pruned in plan.prunes:
+        held = result.get(pruned.turn, ())
+        stubs = dict(pruned.stubs)
+        for old in held:
+            if isinstance(old, Prune):
+                stubs.update(old.stubs)
+        others = tuple(o for o in held if not isinstance(o, Prune))
+        result[pruned.turn] = (Prune(tuple(sorted(stubs.items()))), *others)
     return result
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from deuz_proxy.app import App, Settings, running_app
 from deuz_proxy.config.file import ConfigFile
-from deuz_proxy.errors import ConfigInvalid
+from deuz_proxy.errors import ConfigInvalid, SidecarError
+from deuz_proxy.observe.events import FaultCaught
 
 __all__ = ["Settings", "base_urls", "run_command", "run_until_stopped"]
 
@@ -49,6 +50,9 @@ async def run_until_stopped(
                 _watch_config(app, settings.config_path, environ, look, tell)
             )
             await stop.wait()
+            # Whoever does not want to wait for the drain asks once more.
+            for name in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(name)
             watching.cancel()
 
 
@@ -114,5 +118,8 @@ async def _watch_config(
             await app.reload(file.load(environ))
         except ConfigInvalid as fault:
             tell(f"config not taken, the running one stays in force:\n{fault}")
+        except Exception as fault:  # noqa: BLE001  # A reload must not end what runs.
+            app.runtime.notice(FaultCaught("", "reload", SidecarError.code))
+            tell(f"config reload failed: {type(fault).__name__}")
         else:
             tell("config taken")

@@ -7,20 +7,32 @@ Rules:
 """
 
 import asyncio
+from dataclasses import replace
 
 from deuz_proxy.calls import Call, Compiled, Incoming, Known, Totals
-from deuz_proxy.errors import ContextRefused, SidecarError
-from deuz_proxy.observe.events import FaultCaught, RequestStarted
+from deuz_proxy.errors import (
+    ContextRefused,
+    SidecarError,
+    UpstreamBroken,
+    UpstreamUnreachable,
+)
+from deuz_proxy.observe.events import FaultCaught, RequestStarted, UpstreamCall
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.ports import Client
 from deuz_proxy.recover import Attempt, recover_call
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.stages.admit import admit_call
+from deuz_proxy.stages.admit import admit_call, lift_call, read_call
 from deuz_proxy.stages.compile import compile_call
 from deuz_proxy.stages.forward import forward_call
 from deuz_proxy.stages.recall import recall_context
 from deuz_proxy.stages.relay import Relay
-from deuz_proxy.stages.settle import Story, finish_call, keep_call
+from deuz_proxy.stages.settle import (
+    Story,
+    keep_call,
+    learn_call,
+    plain_finish,
+    tell_call,
+)
 
 _CLIENT_CLOSED = 499
 
@@ -35,45 +47,62 @@ async def serve_call(
             to be told, else its connection is to be broken.
     """
     with watch.stage("admit"):
-        call = await admit_call(incoming, runtime, watch)
+        call = admit_call(incoming, runtime)
     runtime.notice(
         RequestStarted(call.id, call.target.route, wire_label(call), call.at)
     )
-    story = Story(call, Compiled(call.body), watch, _unanswered("client_closed"))
+    story = Story(call, Compiled(None), watch, _unanswered("client_closed"))
     try:
         await _run(story, client, runtime)
-    except SidecarError as fault:
-        story.totals = _unanswered("refused", status=fault.status, error=fault.code)
+    except Exception as fault:
+        _note_failure(story, fault)
         raise
     finally:
         with watch.stage("settle"):
-            finish_call(story, runtime)
+            _finish(story, runtime)
 
 
 async def _run(story: Story, client: Client, runtime: Runtime) -> None:
-    call, watch = story.call, story.watch
+    watch = story.watch
+    with watch.stage("admit"):
+        story.call = call = _lifted(
+            await read_call(story.call, runtime, watch), runtime
+        )
     with watch.stage("recall"):
         known = await _recalled(call, runtime)
     with watch.stage("compile"):
-        compiled = _compiled(call, known, runtime)
-        story.compiled = compiled
+        story.compiled = compiled = _compiled(call, known, runtime)
     with watch.stage("forward"):
         sent = await forward_call(call, compiled.body, runtime, watch)
-    attempt = Attempt(compiled, sent, upstream_calls=(sent.call,))
-    if sent.overflow is not None:
-        # The only second pass, and only while the client has not seen a byte.
-        with watch.stage("recover"):
-            attempt = await recover_call(call, known, attempt, runtime, watch)
-    _note_attempt(story, attempt)
-    if attempt.sent.is_accepted:
-        with watch.stage("settle"):
-            await _kept(call, attempt.compiled, runtime)
-    relay = Relay(attempt.sent, client, watch)
     try:
+        attempt = Attempt(compiled, sent, upstream_calls=(sent.call,))
+        _note_attempt(story, attempt)
+        if sent.overflow is not None:
+            # The only second pass, and only while the client has not seen a byte.
+            with watch.stage("recover"):
+                attempt = await recover_call(call, known, attempt, runtime, watch)
+            _note_attempt(story, attempt)
+        await _answer(story, attempt, client, runtime)
+    finally:
+        await sent.reply.close()
+
+
+async def _answer(
+    story: Story, attempt: Attempt, client: Client, runtime: Runtime
+) -> None:
+    """Keep what was accepted, then hand the answer through."""
+    relay = Relay(attempt.sent, client, story.watch)
+    story.totals = relay.totals("client_closed")
+    try:
+        if attempt.sent.is_accepted:
+            with story.watch.stage("settle"):
+                await _kept(story.call, attempt.compiled, runtime)
         story.totals = await relay.run()
     except asyncio.CancelledError:
         story.totals = relay.totals("client_closed")
         raise
+    finally:
+        await attempt.sent.reply.close()
 
 
 def _note_attempt(story: Story, attempt: Attempt) -> None:
@@ -83,30 +112,66 @@ def _note_attempt(story: Story, attempt: Attempt) -> None:
     story.upstream_calls = attempt.upstream_calls
 
 
+def _note_failure(story: Story, fault: Exception) -> None:
+    """Tell a failed upstream from a request that the sidecar refused."""
+    code = fault.code if isinstance(fault, SidecarError) else SidecarError.code
+    status = fault.status if isinstance(fault, SidecarError) else SidecarError.status
+    if isinstance(fault, UpstreamUnreachable | UpstreamBroken):
+        story.totals = _unanswered("upstream_error", status=status, error=code)
+        seconds = story.watch.elapsed()
+        story.upstream_calls += (UpstreamCall(story.call.at, seconds, None, code),)
+    else:
+        story.totals = _unanswered("refused", status=status, error=code)
+
+
+def _finish(story: Story, runtime: Runtime) -> None:
+    """Tell the request's story; what fails in it must not fail the request."""
+    try:
+        finished = tell_call(story, runtime)
+        learn_call(story, finished, runtime)
+    except Exception as fault:  # noqa: BLE001  # It has been served.
+        _tell_fault(story.call, "settle", fault, runtime)
+        finished = plain_finish(story)
+    runtime.notice(finished)
+
+
+def _lifted(call: Call, runtime: Runtime) -> Call:
+    try:
+        return lift_call(call, runtime)
+    except Exception as fault:  # noqa: BLE001  # Fail open: forwarded, not understood.
+        _count_fault(call, "admit", fault, runtime)
+        return replace(call, passthrough="fault")
+
+
 async def _recalled(call: Call, runtime: Runtime) -> Known:
     try:
         return await recall_context(call, runtime)
     except Exception as fault:  # noqa: BLE001  # Fail open: counted, then without.
         _count_fault(call, "recall", fault, runtime)
-        return Known()
+        return Known(is_ledger_lost=True)
 
 
 def _compiled(call: Call, known: Known, runtime: Runtime) -> Compiled:
-    try:
-        return compile_call(call, known, runtime)
-    except ContextRefused:
-        raise
-    except Exception as fault:  # noqa: BLE001  # Fail open: the client's own bytes.
-        _count_fault(call, "compile", fault, runtime)
-        return Compiled(call.body, passthrough="fault")
+    """Compile; if that fails without the new context, then the client's own bytes."""
+    faults = 0
+    for attempt in (known, replace(known, gathered=None)):
+        try:
+            compiled = compile_call(call, attempt, runtime)
+        except ContextRefused:
+            raise
+        except Exception as fault:  # noqa: BLE001  # Fail open, counted.
+            _count_fault(call, "compile", fault, runtime)
+            faults += 1
+        else:
+            return replace(compiled, passthrough="fault") if faults else compiled
+    return Compiled(call.body, passthrough="fault")
 
 
 async def _kept(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     try:
         await keep_call(call, compiled, runtime)
     except Exception as fault:  # noqa: BLE001  # It has been accepted: it is answered.
-        code = getattr(fault, "code", "sidecar_fault")
-        runtime.notice(FaultCaught(call.target.route, "settle", str(code)))
+        _tell_fault(call, "settle", fault, runtime)
 
 
 def _count_fault(call: Call, where: str, fault: Exception, runtime: Runtime) -> None:
@@ -115,10 +180,14 @@ def _count_fault(call: Call, where: str, fault: Exception, runtime: Runtime) -> 
     Raises:
         ContextRefused: the route does not forward what we failed on.
     """
-    code = getattr(fault, "code", "sidecar_fault")
-    runtime.notice(FaultCaught(call.target.route, where, str(code)))
+    _tell_fault(call, where, fault, runtime)
     if call.target.is_closed_on_error and call.target.mode == "compile":
         raise ContextRefused(reason=f"fault in {where}") from fault
+
+
+def _tell_fault(call: Call, where: str, fault: Exception, runtime: Runtime) -> None:
+    code = getattr(fault, "code", SidecarError.code)
+    runtime.notice(FaultCaught(call.target.route, where, str(code)))
 
 
 def _unanswered(

@@ -1,6 +1,10 @@
 import json
+from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from deuz_compiler import (
     Append,
     Fold,
@@ -19,8 +23,6 @@ from deuz_testing.bodies import (
     tool_use,
     user,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 HISTORY = [
     user("a"),
@@ -38,11 +40,11 @@ def content_span(wire: str, raw: bytes, part: int) -> tuple[int, int]:
     return start, start + len(b'"long result"')
 
 
-def surface(operations: dict[int, tuple[object, ...]]) -> Surface:
+def surface(operations: Mapping[int, tuple[object, ...]]) -> Surface:
     return project(lift("anthropic", BODY), operations, content_span)  # type: ignore[arg-type]
 
 
-def messages(operations: dict[int, tuple[object, ...]]) -> list[object]:
+def messages(operations: Mapping[int, tuple[object, ...]]) -> list[object]:
     history: list[object] = json.loads(lower(BODY, surface(operations).edits))[
         "messages"
     ]
@@ -132,3 +134,28 @@ def test_a_place_moves_by_what_was_put_before_it() -> None:
 
     assert outbound_offset(edits, end) == end
     assert outbound_offset(edits, end + 1) == end + 1 + len(edits[0].text)
+
+
+def test_a_block_stays_in_the_turn_that_a_joining_summary_extends() -> None:
+    block = Append(b"B", (RECORD,), 1, form="part")
+    fold = Fold(turns=3, text=b"S", tokens=1, form="part")
+
+    assert messages({0: (block,), 3: (fold,)}) == [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": part} for part in ("a", "B", "S")],
+        },
+        user("c"),
+    ]
+
+
+def test_behind_a_block_that_is_a_turn_the_summary_is_one_too() -> None:
+    block = Append(b"B", (RECORD,), 1, form="turn")
+    fold = Fold(turns=3, text=b"S", tokens=1, form="part")
+
+    assert messages({0: (block,), 3: (fold,)}) == [
+        user("a"),
+        user("B"),
+        user("S"),
+        user("c"),
+    ]

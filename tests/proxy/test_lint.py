@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from deuz_proxy.lint import Finding, guess_wire, lint_bodies, lint_file, summarize
 from deuz_testing.bodies import (
     anthropic_body,

@@ -2,7 +2,8 @@
 
 Rules:
 - The oldest unprotected run of at least two turns; never the user's first words.
-- A call and its results are on the same side of every cut.
+- A call and its results are on the same side of every cut; so are a turn that is all
+  reasoning and the turn behind it.
 - Rolling: what a summary of ours already stands for is merged into the next one, so
   there is never more than one. A run of nothing but summaries stays.
 - The newest question is repeated word for word if the run takes it.
@@ -24,11 +25,19 @@ _LEAST_TURNS = 2
 
 
 class Folded(msgspec.Struct, frozen=True):
-    """A fold that is in force: the turns `first` to `last`, and its summary's text."""
+    """A fold that is in force: the turns `first` to `last`, and its summary's text.
+
+    `kept` are the turns among them that stand behind the summary.
+    """
 
     first: int
     last: int
     summary: str
+    kept: tuple[int, ...] = ()
+
+    def hides(self, index: int) -> bool:
+        """Tell whether the summary stands for the turn."""
+        return self.first <= index <= self.last and index not in self.kept
 
 
 class FoldRun(msgspec.Struct, frozen=True):
@@ -36,7 +45,8 @@ class FoldRun(msgspec.Struct, frozen=True):
 
     `previous` is the summary to be merged, "" if none. `lines` are the new turns for
     the summariser to read. `question` is to be repeated word for word, "" if it stays
-    in place. `replaced_tokens` is what a summary must stay below.
+    in place. `replaced_tokens` is what a summary must stay below. `kept` are turns of
+    the run that stay, behind the summary and in this order.
     """
 
     first: int
@@ -45,6 +55,11 @@ class FoldRun(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
     question: str
     replaced_tokens: int
+    kept: tuple[int, ...] = ()
+
+    def leaves(self, index: int) -> bool:
+        """Tell whether the turn is still there behind the fold."""
+        return not self.first <= index <= self.last or index in self.kept
 
 
 def choose_fold(
@@ -59,24 +74,69 @@ def choose_fold(
     A fold in force must be part of the next one. `must_alternate` is for servers that
     refuse neighbouring user turns: an assistant turn has to follow.
     """
-    is_cut = [_may_cut(history, at) for at in range(len(history) + 1)]
-    for start, end in _call_spans(history):
-        is_cut[start + 1 : end + 1] = [False] * (end - start)
+    is_cut = legal_cuts(history)
+    systems = _kept_systems(history, known)
+    # A system turn behind the summary lets only the assistant follow.
+    needs_assistant = must_alternate or bool(systems)
     for first, stop in _stretches(protected, known):
         starts = [first] if known else [a for a in range(first, stop) if is_cut[a]]
         starts = [a for a in starts if known or not _follows_system(history, a)]
         stops = [
             b
             for b in range(first, stop + 1)
-            if is_cut[b] and (not must_alternate or _is_assistant(history, b))
+            if is_cut[b] and (not needs_assistant or _is_assistant(history, b))
         ]
         if starts and stops and _is_worth(history, starts[0], stops[-1], known):
-            return _fold(history, starts[0], stops[-1], known)
+            return fold_run(history, starts[0], stops[-1], known=known, kept=systems)
     return None
+
+
+def legal_cuts(history: History) -> tuple[bool, ...]:
+    """Return for each turn, and for the end, whether a run may start or stop there."""
+    is_cut = [_may_cut(history, at) for at in range(len(history) + 1)]
+    for start, end in _call_spans(history):
+        is_cut[start + 1 : end + 1] = [False] * (end - start)
+    return tuple(is_cut)
+
+
+def fold_run(
+    history: History,
+    first: int,
+    stop: int,
+    *,
+    known: Folded | None = None,
+    kept: tuple[int, ...] = (),
+) -> FoldRun:
+    """Return the run of the turns from `first` up to `stop`, all but the kept ones."""
+    older = [(known.first, known.summary)] if known else []
+    lines: list[str] = []
+    tokens = estimate_text(known.summary) if known else 0
+    for index in range(first, stop):
+        view = history[index]
+        if index in kept or (known is not None and known.hides(index)):
+            continue
+        tokens += view.turn.tokens
+        if view.summary is not None:
+            older.append((index, view.summary))
+        else:
+            lines += transcribe(view.turn.role, view.parts)
+    older.sort()
+    question = _taken_question(history, first, stop, older)
+    return FoldRun(
+        first,
+        stop - 1,
+        previous="\n".join(split_question(body)[0] for _, body in older),
+        lines=tuple(lines),
+        question=question,
+        replaced_tokens=max(0, tokens - estimate_text(question)),
+        kept=kept,
+    )
 
 
 def _may_cut(history: History, at: int) -> bool:
     """Tell whether the turn at the cut may stand apart from the one before it."""
+    if at and history[at - 1].is_only_reasoning:
+        return False
     return at == len(history) or not history[at].has_results
 
 
@@ -91,6 +151,11 @@ def _call_spans(history: History) -> list[tuple[int, int]]:
             elif part.kind == TOOL_RESULT and part.call_id in called:
                 spans.append((called[part.call_id], index))
     return spans
+
+
+def _kept_systems(history: History, known: Folded | None) -> tuple[int, ...]:
+    kept = known.kept if known else ()
+    return tuple(index for index in kept if history[index].turn.role == "system")
 
 
 def _stretches(
@@ -125,29 +190,6 @@ def _is_worth(history: History, first: int, stop: int, known: Folded | None) -> 
         return stop > known.last + 1
     is_new = any(view.summary is None for view in history[first:stop])
     return stop - first >= _LEAST_TURNS and is_new
-
-
-def _fold(history: History, first: int, stop: int, known: Folded | None) -> FoldRun:
-    behind = max(first, known.last + 1) if known else first
-    older = [(known.first, known.summary)] if known else []
-    lines: list[str] = []
-    tokens = estimate_text(known.summary) if known else 0
-    for index in range(behind, stop):
-        view = history[index]
-        tokens += view.turn.tokens
-        if view.summary is not None:
-            older.append((index, view.summary))
-        else:
-            lines += transcribe(view.turn.role, view.parts)
-    question = _taken_question(history, first, stop, older)
-    return FoldRun(
-        first,
-        stop - 1,
-        previous="\n".join(split_question(body)[0] for _, body in older),
-        lines=tuple(lines),
-        question=question,
-        replaced_tokens=max(0, tokens - estimate_text(question)),
-    )
 
 
 def _taken_question(

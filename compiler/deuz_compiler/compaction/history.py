@@ -12,7 +12,15 @@ import msgspec
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import Turn
 from deuz_compiler.wires.own import summary_body
-from deuz_compiler.wires.parts import OTHER, TEXT, TOOL_RESULT, Part, ReadParts
+from deuz_compiler.wires.parts import (
+    REASONING,
+    SEALED,
+    TEXT,
+    TOOL_CALL,
+    TOOL_RESULT,
+    Part,
+    ReadParts,
+)
 
 
 class TurnView(msgspec.Struct, frozen=True):
@@ -25,14 +33,27 @@ class TurnView(msgspec.Struct, frozen=True):
 
     @property
     def has_results(self) -> bool:
-        """Tell whether the turn answers tool calls."""
-        is_result = any(part.kind == TOOL_RESULT for part in self.parts)
-        return self.turn.role == "tool" or is_result
+        """Tell whether the turn answers tool calls, or may: it cannot be read."""
+        may_answer = self.is_opaque and self.turn.role == "user"
+        if self.turn.role == "tool" or (may_answer and not self.turn.is_fresh):
+            return True
+        return any(part.kind == TOOL_RESULT for part in self.parts)
+
+    @property
+    def has_calls(self) -> bool:
+        """Tell whether the turn calls tools."""
+        return any(part.kind == TOOL_CALL for part in self.parts)
+
+    @property
+    def is_only_reasoning(self) -> bool:
+        """Tell whether it is reasoning alone, which belongs to the turn behind it."""
+        is_said = any(part.kind != REASONING for part in self.parts)
+        return bool(self.parts) and not is_said
 
     @property
     def is_sealed(self) -> bool:
-        """Tell whether the provider's own compaction is in it, which must stay."""
-        return any(p.kind == OTHER and p.name == "compaction" for p in self.parts)
+        """Tell whether the provider's own state or compaction is in it."""
+        return any(part.kind == SEALED for part in self.parts)
 
     @property
     def summary(self) -> str | None:

@@ -3,6 +3,8 @@
 Rules:
 - System turns, the first and the last user words and the last turn are kept; so are the
   last `keep_recent_steps` assistant turns, at least one, and all that follows them.
+- Where a wire writes reasoning, words and calls of one answer as turns of their own,
+  they are one step.
 - The newest question is kept where it is if it has pictures or documents. Plain text
   may be folded, since a fold repeats it word for word.
 - What cannot be read and what the provider sealed is kept.
@@ -40,7 +42,16 @@ def newest_question(history: History) -> int:
 
 def _recent_start(history: History, steps: int) -> int:
     assistants = [i for i, view in enumerate(history) if view.turn.role == "assistant"]
-    return assistants[-steps:][0] if assistants else len(history)
+    starts = [i for i in assistants if not _goes_on(history, i)]
+    return starts[-steps:][0] if starts else len(history)
+
+
+def _goes_on(history: History, index: int) -> bool:
+    """Tell whether the turn is of the same answer as the turn before it."""
+    view, before = history[index], history[index - 1] if index else None
+    if before is None or before.turn.role != "assistant":
+        return False
+    return before.is_only_reasoning or before.has_calls or view.has_calls
 
 
 def _pictured_question(history: History) -> int:

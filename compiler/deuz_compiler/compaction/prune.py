@@ -1,10 +1,10 @@
-"""Make turns smaller without a model: stubs for old tool results, no old reasoning.
+"""Make turns smaller without a model: old tool results cut down, no old reasoning.
 
 Rules:
 - Only the content of a result changes; ids, error flags and every other byte stay, so
   each call keeps its result.
-- A result must become shorter, and a stub is never stubbed again: a second pass changes
-  nothing.
+- A result becomes a stub, or loses its middle. It must become shorter, and neither is
+  done again to what it left: a second pass changes nothing.
 - The reasoning of a turn goes all together or not at all.
 - Counts of characters are of what the model saw: the text, or the JSON where there is
   more than text.
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from deuz_compiler.compaction.history import History, TurnView
+from deuz_compiler.compaction.shorten import HeadTail, shorten_content
 from deuz_compiler.tokens.estimate import estimate_bytes
 from deuz_compiler.wires.parts import REASONING, TOOL_RESULT, Part
 
@@ -33,11 +34,16 @@ class Pruned(msgspec.Struct, frozen=True):
     saved_tokens: int
 
 
-def prune_results(history: History, protected: Sequence[bool]) -> tuple[Pruned, ...]:
-    """Return stubs for the tool results of the turns that are not protected."""
+def prune_results(
+    history: History, protected: Sequence[bool], *, limits: HeadTail | None = None
+) -> tuple[Pruned, ...]:
+    """Return what replaces the tool results of the turns that are not protected.
+
+    With `limits` long results lose their middle, without every result becomes a stub.
+    """
     pairs = zip(history, protected, strict=True)
     found = (
-        _pruned(index, view, _result_stubs(view))
+        _pruned(index, view, _result_stubs(view, limits))
         for index, (view, is_kept) in enumerate(pairs)
         if not is_kept and view.turn.role != "assistant"
     )
@@ -55,16 +61,22 @@ def prune_reasoning(history: History, protected: Sequence[bool]) -> tuple[Pruned
     return tuple(pruned for pruned in found if pruned.stubs)
 
 
-def _result_stubs(view: TurnView) -> list[tuple[int, bytes]]:
+def _result_stubs(view: TurnView, limits: HeadTail | None) -> list[tuple[int, bytes]]:
     stubs = []
     for index, part in enumerate(view.parts):
         if part.kind != TOOL_RESULT:
             continue
         value = view.raw[part.start : part.end]
-        stub = b'"[pruned %d chars]"' % _seen_characters(part, value)
-        if len(stub) < len(value) and not _STUB.fullmatch(value):
+        stub = shorten_content(value, limits) if limits else _stub(part, value)
+        if stub is not None and len(stub) < len(value):
             stubs.append((index, stub))
     return stubs
+
+
+def _stub(part: Part, value: bytes) -> bytes | None:
+    if _STUB.fullmatch(value):
+        return None
+    return b'"[pruned %d chars]"' % _seen_characters(part, value)
 
 
 def _seen_characters(part: Part, value: bytes) -> int:

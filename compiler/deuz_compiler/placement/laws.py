@@ -5,8 +5,12 @@ Rules:
   behind a trailing assistant turn (a prefill), never between calls and their results.
 - Two forms, fixed for a conversation: `turn` is a user message of its own, `part` is a
   further text part (or spliced text) at the end of that user turn.
+- Where clients write the same turn now as a list and later as a string, a string is
+  made a list around its own bytes, so that both give the same prompt.
 - No cache marker is ever written. Assistant turns are never touched.
 """
+
+from collections.abc import Sequence
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import Edit, Envelope
@@ -15,6 +19,9 @@ from deuz_compiler.wires.members import object_members
 TURN = "turn"
 PART = "part"
 _STRING, _LIST = b'"', b"["
+# Its clients move their cache marker, which only a list can carry. Elsewhere a string
+# stays one: chat templates of local servers may know nothing else.
+_LISTING_WIRES = frozenset({"anthropic"})
 
 
 def place_for_context(envelope: Envelope) -> int | None:
@@ -30,43 +37,55 @@ def place_for_context(envelope: Envelope) -> int | None:
     return last if is_fresh else None
 
 
-def append_edit(envelope: Envelope, index: int, *, text: bytes, form: str) -> Edit:
-    """Return the edit that puts the escaped text behind the turn.
+def append_edit(
+    envelope: Envelope, index: int, *, texts: Sequence[bytes], form: str
+) -> Edit:
+    """Return the edit that puts the escaped texts behind the turn, in their order.
 
     Raises:
         NotLifted: the form is `part` and the turn's content is neither text nor a list.
     """
     turn = envelope.turns[index]
     if form == TURN:
-        return Edit(turn.end, turn.end, b',{"role":"user","content":"%b"}' % text)
+        return Edit(turn.end, turn.end, b"".join(map(_user_turn, texts)))
     raw = envelope.body[turn.start : turn.end]
     content = next((m for m in object_members(raw) if m.key == "content"), None)
-    if content is None:
+    opener = raw[content.start : content.start + 1] if content else b""
+    if content is None or opener not in (_STRING, _LIST):
         raise NotLifted("unknown_shape")
-    at = turn.start + content.end - 1
-    opener = raw[content.start : content.start + 1]
-    if opener == _STRING:
-        return Edit(at, at, b"\\n\\n" + text)
-    if opener != _LIST:
-        raise NotLifted("unknown_shape")
-    is_empty = not raw[content.start + 1 : content.end - 1].strip()
-    comma = b"" if is_empty else b","
-    return Edit(at, at, comma + b'{"type":"text","text":"%b"}' % text)
+    start, end = turn.start + content.start, turn.start + content.end
+    parts = b",".join([b'{"type":"text","text":"%b"}' % text for text in texts])
+    if opener == _LIST:
+        is_empty = not envelope.body[start + 1 : end - 1].strip()
+        return Edit(end - 1, end - 1, parts if is_empty else b"," + parts)
+    if envelope.wire in _LISTING_WIRES:
+        own = b'{"type":"text","text":%b}' % envelope.body[start:end]
+        return Edit(start, end, b"[%b,%b]" % (own, parts))
+    return Edit(end - 1, end - 1, b"".join([b"\\n\\n" + text for text in texts]))
 
 
 def fold_edit(
-    envelope: Envelope, first: int, last: int, *, text: bytes, form: str
+    envelope: Envelope, first: int, last: int, *, texts: Sequence[bytes], form: str
 ) -> Edit:
-    """Return the edit that puts a summary in place of the turns `first` to `last`.
+    """Return the edit that puts a summary, the last text, for the turns in the run.
 
-    In the form `part` the run disappears and the summary joins the user turn before it.
+    In the form `part` the run disappears and the summary joins the user turn before it,
+    behind the blocks of that turn, which are the texts before it.
     """
     turns = envelope.turns
     start, end = turns[first].start, turns[last].end
-    is_joined = form == PART and first > 0 and turns[first - 1].role == "user"
-    if not is_joined:
-        return Edit(start, end, b'{"role":"user","content":"%b"}' % text)
-    joined = append_edit(envelope, first - 1, text=text, form=PART)
+    if not joins_turn(envelope, first, form=form):
+        return Edit(start, end, b'{"role":"user","content":"%b"}' % texts[-1])
+    joined = append_edit(envelope, first - 1, texts=texts, form=PART)
     # One edit from the splice to the end of the run: what lies between is kept.
-    kept = envelope.body[joined.start : turns[first - 1].end]
+    kept = envelope.body[joined.end : turns[first - 1].end]
     return Edit(joined.start, end, joined.text + kept)
+
+
+def joins_turn(envelope: Envelope, first: int, *, form: str) -> bool:
+    """Tell whether a summary for the turns from `first` on joins the turn before."""
+    return form == PART and first > 0 and envelope.turns[first - 1].role == "user"
+
+
+def _user_turn(text: bytes) -> bytes:
+    return b',{"role":"user","content":"%b"}' % text

@@ -25,6 +25,7 @@ from deuz_compiler.records.loading import (
     parse_json,
 )
 from deuz_compiler.records.policy import Policy
+from deuz_compiler.selection.faults import input_faults
 
 BUNDLE_CODE, MALFORMED_CODE, REFUSAL_CODE = 0, 2, 3
 
@@ -63,6 +64,9 @@ def _read(payload: bytes) -> tuple[tuple[Candidate, ...], Policy, CompileFacts]:
     facts = load_record(
         CompileFacts, raw.get("facts", {}), where="facts", faults=faults
     )
+    if policy is not None and faults:
+        # What could be read is looked at too, so that one answer tells all.
+        faults.extend(input_faults(candidates, policy))
     if policy is None or facts is None or faults:
         raise MalformedInput(tuple(faults))
     return candidates, policy, facts

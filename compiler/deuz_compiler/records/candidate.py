@@ -4,6 +4,7 @@ Rules:
 - Only `source`, `kind`, `record_id` and `text` must be given; every default is neutral.
 - `key` names a candidate in the whole pool; `depends_on` holds keys.
 - Verdicts (`scope`, `freshness`, `authority`) are inputs: enforced here, never derived.
+- A required group is one source's own: no source can tie its records to another's.
 - Candidates of one `content_identity` are forms of the same thing; one at most is used.
 """
 
@@ -21,7 +22,7 @@ REQUIREMENTS: tuple[Requirement, ...] = (
 )
 
 
-class Eligibility(msgspec.Struct, frozen=True, gc=False):
+class Eligibility(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A verdict given from outside, and why."""
 
     is_eligible: bool = True

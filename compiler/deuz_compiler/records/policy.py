@@ -14,14 +14,14 @@ RankTerm = Literal["priority", "score", "coverage", "cost", "source"]
 OrderTerm = Literal["requirement", "role", "source"]
 
 
-class Share(msgspec.Struct, frozen=True, gc=False):
+class Share(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The weight of one kind among all shares; 40 of 100 and 2 of 5 are the same."""
 
     kind: str
     weight: int
 
 
-class Overhead(msgspec.Struct, frozen=True, gc=False):
+class Overhead(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What rendering adds in tokens: for the block, per record, between records."""
 
     block_tokens: int = 0
@@ -29,13 +29,15 @@ class Overhead(msgspec.Struct, frozen=True, gc=False):
     between_tokens: int = 0
 
 
+MOVING_TERMS: tuple[RankTerm, ...] = ("coverage", "cost")
+"""Terms whose value depends on what is in already."""
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one selection.
 
     - `ceiling_tokens`: what mandatory and required content may take; None: the budget.
     - `threshold`: the least score at which a record earns a place that covers nothing.
-    - `judging`: a unit of optional content is judged once, when its turn by rank comes,
-      or in every round (then the ranking may look at what is in already).
     - `sources`: their order for ties. `required`: keys that this call needs.
     - `pricing`: whether admission counts declared tokens only (an overrun is repaired
       after rendering), or what rendering adds too.
@@ -51,7 +53,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     shares: tuple[Share, ...] = ()
     threshold: float = 0.0
     ranking: tuple[RankTerm, ...] = ("priority", "score", "source")
-    judging: Literal["at-turn", "each-round"] = "at-turn"
     ordering: tuple[OrderTerm, ...] = ("requirement", "role", "source")
     roles: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -63,4 +64,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     faults: Literal["raise", "exclude"] = "exclude"
     empty_block: Literal["omitted", "rendered"] = "omitted"
     search: Literal["greedy", "exact"] = "greedy"
-    search_nodes: int = 100_000
+    search_nodes: int = 20_000
+
+    @property
+    def is_ranking_fixed(self) -> bool:
+        """Whether the ranking can be made once, whatever enters."""
+        return not any(term in MOVING_TERMS for term in self.ranking)

@@ -150,7 +150,7 @@ def _admit_optional(tally: Tally, policy: Policy) -> None:
     room = min(policy.budget_tokens, ceiling_tokens(policy)) - _entry_tokens(policy)
     tally.remaining = room - tally.used
     shares = Shares(policy.shares, tally.remaining)
-    play = play_rounds if policy.judging == "each-round" else play_turns
+    play = play_turns if policy.is_ranking_fixed else play_rounds
     play(Judge(tally, policy, "preferred"), shares)
     play(Judge(tally, policy, "discretionary"), shares)
 
@@ -158,12 +158,8 @@ def _admit_optional(tally: Tally, policy: Policy) -> None:
 def _close(tally: Tally, requirement: str | None = None) -> None:
     """Decide the undecided, of one class or all: the content of each is in already."""
     for node, own in enumerate(tally.pool.requirements):
-        if node in tally.decisions or requirement not in {None, own}:
-            continue
-        is_in = tally.pool.identities[node] in tally.identities
-        reason = reasons.DUPLICATE_CONTENT if is_in else reasons.OVER_BUDGET
-        cost = 0 if is_in else tally.cost(tally.added((node,)))
-        tally.reject(node, reason, cost=cost)
+        if node not in tally.decisions and requirement in {None, own}:
+            tally.reject(node, reasons.DUPLICATE_CONTENT)
 
 
 def _released(

@@ -3,17 +3,23 @@
 Rules:
 - An input error is not a refusal: it is found before any decision.
 - A fault names keys, fields and numbers, never content.
-- Where the policy excludes faulty records, the first of two equal keys counts; a faulty
-  mandatory record is an error all the same, since it may not be left out in silence.
+- Where the policy excludes faulty records, the first of two equal keys counts, and a
+  required group that loses a member is left out whole; a faulty mandatory record is an
+  error all the same, since it may not be left out in silence.
+- Policies and classes are checked here too, not only where JSON is read: a misspelt
+  word must not become a silent default.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from deuz_compiler.errors import MalformedInput
 from deuz_compiler.records import reasons
-from deuz_compiler.records.candidate import Candidate
+from deuz_compiler.records.candidate import REQUIREMENTS, Candidate
+from deuz_compiler.records.loading import load_record
 from deuz_compiler.records.policy import Policy
 
 MAX_ID_LENGTH = 256
@@ -47,29 +53,45 @@ def sift(
         MalformedInput: the policy is malformed; or records are, and the policy does not
             exclude such records or a mandatory one is among them.
     """
-    if policy_faults := tuple(_policy_faults(policy)):
-        raise MalformedInput(policy_faults)
     faults = (*_record_faults(candidates), *_group_faults(candidates))
+    errors = [*_policy_faults(policy)]
     if policy.faults == "raise":
-        lost = tuple(_lost_dependencies(candidates, placed))
-        if faults or lost:
-            raise MalformedInput((*[fault.text for fault in faults], *lost))
+        errors.extend(fault.text for fault in faults)
+        errors.extend(_lost_dependencies(candidates, placed))
+    else:
+        errors.extend(f.text for f in faults if _is_fatal(candidates[f.position], f))
+    if errors:
+        raise MalformedInput(tuple(errors))
     if not faults:
         return Sifted(tuple(candidates), ())
     return _exclude(candidates, faults)
 
 
+def input_faults(candidates: Sequence[Candidate], policy: Policy) -> tuple[str, ...]:
+    """Return the faults of a policy and of records that may not be all there are.
+
+    A dependency that nobody offers is none here: what offers it may not be readable.
+    """
+    faults = (*_record_faults(candidates), *_group_faults(candidates))
+    return (*_policy_faults(policy), *[fault.text for fault in faults])
+
+
+def _is_fatal(candidate: Candidate, fault: _Fault) -> bool:
+    # Of an unknown class nobody can say that it may be left out.
+    is_known = candidate.requirement in REQUIREMENTS
+    may_go = is_known and not candidate.is_mandatory
+    return fault.reason == reasons.MALFORMED and not may_go
+
+
 def _exclude(candidates: Sequence[Candidate], faults: Sequence[_Fault]) -> Sifted:
-    fatal = tuple(
-        fault.text
-        for fault in faults
-        if fault.reason == reasons.MALFORMED and candidates[fault.position].is_mandatory
-    )
-    if fatal:
-        raise MalformedInput(fatal)
     out: dict[int, str] = {}
     for fault in faults:
         out.setdefault(fault.position, fault.reason)
+    for positions in _groups(candidates).values():
+        # Half a group would mislead: what is left of it goes too.
+        if any(out.get(place) == reasons.MALFORMED for place in positions):
+            for place in positions:
+                out.setdefault(place, reasons.DEPENDENCY_BLOCKED)
     kept = tuple([c for place, c in enumerate(candidates) if place not in out])
     return Sifted(kept, tuple([(candidates[p], out[p]) for p in sorted(out)]))
 
@@ -93,13 +115,9 @@ def _problems(candidate: Candidate) -> Iterator[str]:
         yield f"id is not 1 to {MAX_ID_LENGTH} characters long"
     if _UNPRINTABLE.search(candidate.key):
         yield "id holds a control character"
-    for name, count in (
-        ("tokens", candidate.tokens),
-        ("label_tokens", candidate.label_tokens),
-        ("projection_tokens", candidate.projection_tokens),
-    ):
-        if count is not None and count < 0:
-            yield f"{name} {count} is negative"
+    yield from _count_problems(candidate)
+    if candidate.requirement not in REQUIREMENTS:
+        yield f"requirement is not one of {', '.join(REQUIREMENTS)}"
     # Written so that a NaN fails it too.
     if not 0.0 <= candidate.score <= 1.0:
         yield f"score {candidate.score} is outside 0 to 1"
@@ -107,15 +125,35 @@ def _problems(candidate: Candidate) -> Iterator[str]:
         yield f"priority {candidate.priority} is outside -1000 to 1000"
 
 
-def _group_faults(candidates: Sequence[Candidate]) -> Iterator[_Fault]:
-    groups: dict[str, list[int]] = {}
+def _count_problems(candidate: Candidate) -> Iterator[str]:
+    for name, count in (
+        ("tokens", candidate.tokens),
+        ("label_tokens", candidate.label_tokens),
+        ("projection_tokens", candidate.projection_tokens),
+    ):
+        if count is not None and count < 0:
+            yield f"{name} {count} is negative"
+        elif count is not None and not isinstance(count, int):
+            yield f"{name} is not a whole number"
+
+
+def _groups(
+    candidates: Sequence[Candidate],
+) -> Mapping[tuple[str, str], Sequence[int]]:
+    """Return the places of each required group's members, by source and group."""
+    groups: dict[tuple[str, str], list[int]] = {}
     for position, candidate in enumerate(candidates):
         if candidate.group_id is not None and candidate.is_group_required:
-            groups.setdefault(candidate.group_id, []).append(position)
-    for group, positions in sorted(groups.items()):
+            group = (candidate.source, candidate.group_id)
+            groups.setdefault(group, []).append(position)
+    return groups
+
+
+def _group_faults(candidates: Sequence[Candidate]) -> Iterator[_Fault]:
+    for (_, name), positions in sorted(_groups(candidates).items()):
         classes = sorted({candidates[place].requirement for place in positions})
         if classes[1:]:
-            text = f"group {_shown(group)}: members of classes {', '.join(classes)}"
+            text = f"group {_shown(name)}: members of classes {', '.join(classes)}"
             yield from (_Fault(p, reasons.MALFORMED, text) for p in positions)
 
 
@@ -131,6 +169,14 @@ def _lost_dependencies(
 
 
 def _policy_faults(policy: Policy) -> Iterator[str]:
+    """Yield what is wrong with a policy; ranges only where every type is right."""
+    fields = msgspec.to_builtins(policy)
+    mistyped: list[str] = []
+    load_record(Policy, fields, where="policy", faults=mistyped)
+    yield from mistyped or _range_faults(policy)
+
+
+def _range_faults(policy: Policy) -> Iterator[str]:
     for name, count in (
         ("budget_tokens", policy.budget_tokens),
         ("ceiling_tokens", policy.ceiling_tokens or 0),
@@ -146,9 +192,6 @@ def _policy_faults(policy: Policy) -> Iterator[str]:
         yield f"policy: search_nodes {policy.search_nodes} is below 1"
     if policy.search == "exact" and policy.pricing != "rendered":
         yield "policy: search exact needs pricing rendered"
-    moving = [term for term in policy.ranking if term in {"coverage", "cost"}]
-    if moving and policy.judging == "at-turn":
-        yield f"policy: ranking by {moving[0]} needs judging each-round"
     yield from _share_faults(policy)
 
 

@@ -6,8 +6,11 @@ Rules:
   by a key not covered.
 - A record that does not fit may enter as its projection: alone, with its dependencies
   in full, and never as something another record depends on.
-- Where exact costs are not asked for, a walk through what a unit needs ends as soon as
-  it is clearly too dear: a hopeless unit costs no more than what is left of the budget.
+- An objection stands: what enters meanwhile takes at least as much from the budget as
+  from any unit's cost, takes contents, and covers keys. So units may be judged once, at
+  their turn, or again in every round: the same enter.
+- Where the cost plays no part in the ranking, the walk through what a unit needs ends
+  as soon as it is too dear: a hopeless unit costs no more than the budget that is left.
 """
 
 from collections.abc import Callable, Mapping
@@ -60,7 +63,7 @@ class Judge:
     """Judges the units of one class against one tally."""
 
     __slots__ = (
-        "_is_exact",
+        "_needs_full_cost",
         "_sources",
         "_terms",
         "_threshold",
@@ -71,7 +74,7 @@ class Judge:
     def __init__(self, tally: Tally, policy: Policy, requirement: Requirement) -> None:
         self.tally = tally
         self.requirement = requirement
-        self._is_exact = policy.judging == "each-round"
+        self._needs_full_cost = not policy.is_ranking_fixed
         self._threshold = policy.threshold
         self._terms = tuple([_TERMS[term] for term in policy.ranking])
         self._sources = {source: place for place, source in enumerate(policy.sources)}
@@ -86,7 +89,7 @@ class Judge:
         return [Unit(pool, members) for members in listed]
 
     def is_open(self, unit: Unit) -> bool:
-        """Whether any member is undecided; if none is, they are in or their content is."""
+        """Whether any member is undecided and its content is not in."""
         tally = self.tally
         return any(is_open(tally, node) for node in unit.members)
 
@@ -134,7 +137,7 @@ class Judge:
         tally = self.tally
         saved = _saved_tokens(tally.pool, unit)
         unit.projected = None
-        limit = None if self._is_exact else tally.remaining + saved
+        limit = None if self._needs_full_cost else tally.remaining + saved
         unit.nodes, unit.cost = tally.priced(unit.members, limit_tokens=limit)
         if tally.fits(unit.cost):
             return True

@@ -1,8 +1,9 @@
 """Mandatory, then required content: what must be there, in its cheapest legal form.
 
 Rules:
-- Mandatory goes by content identity, forms by (what they would add, id). A form that is
-  too dear gives way to the next; a form that is blocked refuses the whole.
+- Mandatory goes by content identity. Of its eligible forms, the one that would add the
+  least enters, ties by id: if that is too dear all are, and if it is blocked the whole
+  is refused, since a dearer form would be a guess.
 - Required groups come before single records; a group enters whole or refuses.
 - A richer form does not enter merely because it would fit.
 - A refusal is returned, not raised; what was decided until then stays recorded.
@@ -34,7 +35,7 @@ def mandatory_identities(tally: Tally) -> dict[str, list[int]]:
     nodes = [
         node
         for node, requirement in enumerate(pool.requirements)
-        if requirement == "mandatory" and not _has_left(tally, node)
+        if requirement == "mandatory" and not _is_over(tally, node)
     ]
     return by_identity(tally, nodes)
 
@@ -99,9 +100,9 @@ def _is_met(tally: Tally, group: Iterable[int]) -> bool:
     return all(identities[node] in tally.identities for node in group)
 
 
-def _has_left(tally: Tally, node: int) -> bool:
+def _is_over(tally: Tally, node: int) -> bool:
     gate = tally.pool.gates[node]
-    return tally.is_in[node] == 1 or (gate is not None and gate.code == reasons.EXPIRED)
+    return gate is not None and gate.code == reasons.EXPIRED
 
 
 def _admit_mandatory(tally: Tally) -> Refusal | None:
@@ -117,24 +118,23 @@ def _admit_mandatory(tally: Tally) -> Refusal | None:
 
 def _admit_mandatory_form(tally: Tally, forms: Sequence[int]) -> Refusal | None:
     identity = content_name(tally, forms)
-    priced = _priced(tally, [node for node in forms if tally.pool.gates[node] is None])
-    for cost, node in priced:
-        if not tally.fits(cost):
-            continue
-        if block := _enter(tally, tally.pool.members(node), stage="mandatory"):
-            return Refusal(
-                reason=UNSATISFIED_DEPENDENCY,
-                blocking=(identity,),
-                block=block,
-                detail=f"mandatory {identity} blocked",
-            )
-        return None
-    return Refusal(
-        reason=INSUFFICIENT_BUDGET,
-        blocking=(identity,),
-        detail=f"mandatory {identity} closure exceeds remaining budget",
-        required_tokens=tally.used + priced[0][0],
-    )
+    eligible = [node for node in forms if tally.pool.gates[node] is None]
+    cost, node = _cheapest(tally, eligible)
+    if not tally.fits(cost):
+        return Refusal(
+            reason=INSUFFICIENT_BUDGET,
+            blocking=(identity,),
+            detail=f"mandatory {identity} closure exceeds remaining budget",
+            required_tokens=tally.used + cost,
+        )
+    if block := _enter(tally, tally.pool.members(node), stage="mandatory"):
+        return Refusal(
+            reason=UNSATISFIED_DEPENDENCY,
+            blocking=(identity,),
+            block=block,
+            detail=f"mandatory {identity} blocked",
+        )
+    return None
 
 
 def _admit_required(tally: Tally) -> Refusal | None:
@@ -176,33 +176,31 @@ def _admit_required_groups(
 
 def _admit_required_form(tally: Tally, forms: Sequence[int]) -> Refusal | None:
     identity = content_name(tally, forms)
-    priced = _priced(tally, forms)
-    for cost, node in priced:
-        if not tally.fits(cost):
-            continue
-        if block := _enter(tally, (node,), stage="required"):
-            return Refusal(
-                reason=UNSATISFIED_DEPENDENCY,
-                blocking=(tally.pool.keys[node],),
-                block=block,
-                detail="required form blocked",
-            )
-        for other in forms:
-            if other != node:
-                tally.reject(other, reasons.DUPLICATE_CONTENT)
-        return None
-    return Refusal(
-        reason=INSUFFICIENT_BUDGET,
-        blocking=(identity,),
-        detail=f"required {identity}: no fitting legal form",
-        required_tokens=tally.used + priced[0][0],
-    )
+    cost, node = _cheapest(tally, forms)
+    if not tally.fits(cost):
+        return Refusal(
+            reason=INSUFFICIENT_BUDGET,
+            blocking=(identity,),
+            detail=f"required {identity}: no fitting legal form",
+            required_tokens=tally.used + cost,
+        )
+    if block := _enter(tally, (node,), stage="required"):
+        return Refusal(
+            reason=UNSATISFIED_DEPENDENCY,
+            blocking=(tally.pool.keys[node],),
+            block=block,
+            detail="required form blocked",
+        )
+    for other in forms:
+        if other != node:
+            tally.reject(other, reasons.DUPLICATE_CONTENT)
+    return None
 
 
-def _priced(tally: Tally, nodes: Iterable[int]) -> list[tuple[int, int]]:
-    """Return (what the node's unit would add, node), the cheapest first."""
+def _cheapest(tally: Tally, nodes: Iterable[int]) -> tuple[int, int]:
+    """Return (what the node's unit would add, node) of the form that adds the least."""
     pool = tally.pool
-    return sorted([(tally.cost(tally.added(pool.members(n))), n) for n in nodes])
+    return min([(tally.cost(tally.added(pool.members(n))), n) for n in nodes])
 
 
 def _enter(tally: Tally, members: tuple[int, ...], *, stage: str) -> Block | None:

@@ -12,6 +12,7 @@ Rules:
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from deuz_compiler.errors import MalformedInput
 from deuz_compiler.records.candidate import REQUIREMENTS, Candidate, Requirement
 from deuz_compiler.records.policy import Policy
 from deuz_compiler.selection.gates import Gate, gate_of
@@ -31,7 +32,13 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Candidates by number, and what the engine asks about them most."""
+    """Candidates by number, and what the engine asks about them most.
+
+    `missing` is, per node, the first dependency that nobody offers, or "". `absent` are
+    the keys this call requires and nobody offers. `twins` are the nodes of each content
+    that has several, `projections` the price of each smaller text, `groups` the members
+    of each node's required group, itself among them.
+    """
 
     candidates: tuple[Candidate, ...]
     keys: tuple[str, ...]
@@ -68,6 +75,9 @@ def build_pool(
     """Number the candidates and draw their edges.
 
     Keys must be unique; `faults` sees to that before.
+
+    Raises:
+        MalformedInput: the estimator counts less than nothing.
     """
     ordered = tuple(sorted(candidates, key=lambda candidate: candidate.key))
     keys = tuple([candidate.key for candidate in ordered])
@@ -115,7 +125,12 @@ def _label_tokens(candidate: Candidate, policy: Policy) -> int:
 
 
 def _tokens(text: str, declared: int | None, estimate: Callable[[str], int]) -> int:
-    return estimate(text) if declared is None else declared
+    if declared is not None:
+        return declared
+    count = estimate(text)
+    if count < 0:
+        raise MalformedInput((f"estimator: count {count} is negative",))
+    return count
 
 
 def _projected(
@@ -128,10 +143,11 @@ def _projected(
 
 
 def _groups(ordered: Sequence[Candidate]) -> tuple[tuple[int, ...], ...]:
-    members: dict[str, list[int]] = {}
+    members: dict[tuple[str, str], list[int]] = {}
     for node, candidate in enumerate(ordered):
         if candidate.is_group_required and candidate.group_id is not None:
-            members.setdefault(candidate.group_id, []).append(node)
+            group = (candidate.source, candidate.group_id)
+            members.setdefault(group, []).append(node)
     groups: list[tuple[int, ...]] = [()] * len(ordered)
     for nodes in members.values():
         for node in nodes:

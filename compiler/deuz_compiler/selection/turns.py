@@ -1,7 +1,7 @@
-"""Optional content, each unit judged once, when its turn comes.
+"""Optional content by a ranking that is fixed: each unit is judged when its turn comes.
 
 Rules:
-- The ranking must not depend on what is in already; the best unit has the first turn.
+- The best unit has the first turn; what it leaves, the next one finds.
 - A unit over its kind's share waits; when all had their turn, those who wait contend,
   in the same order, for what is left.
 - So a unit whose dependencies came in before it pays only for itself.

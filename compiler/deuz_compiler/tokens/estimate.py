@@ -11,7 +11,7 @@ Rules:
 
 from operator import mul
 
-from deuz_compiler.tokens.media import split_media
+from deuz_compiler.tokens.embedded import split_media
 from deuz_compiler.tokens.weights import CURRENT, Weights
 
 # Above this, four samples in fifteen are counted: a 1 MB text in 3 instead of 11 ms.

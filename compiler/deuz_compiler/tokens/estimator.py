@@ -7,11 +7,14 @@ Rules:
 """
 
 from collections.abc import Callable, Sized
+from functools import partial
 
 import msgspec
 
+from deuz_compiler.tokens.embedded import split_media
 from deuz_compiler.tokens.estimate import estimate_bytes, estimate_text
-from deuz_compiler.tokens.media import split_media
+from deuz_compiler.tokens.families import weights_for
+from deuz_compiler.tokens.weights import BROAD
 
 
 class Estimator(msgspec.Struct, frozen=True):
@@ -26,6 +29,16 @@ class Estimator(msgspec.Struct, frozen=True):
 
 
 HEURISTIC = Estimator("heuristic", estimate_text, estimate_bytes)
+BROAD_HEURISTIC = Estimator(
+    "heuristic-broad",
+    partial(estimate_text, weights=BROAD),
+    partial(estimate_bytes, weights=BROAD),
+)
+
+
+def estimator_for(model: str) -> Estimator:
+    """Return the heuristic that fits the model's family."""
+    return BROAD_HEURISTIC if weights_for(model) is BROAD else HEURISTIC
 
 
 def tokenizer_estimator(name: str, encode: Callable[[str], Sized]) -> Estimator:

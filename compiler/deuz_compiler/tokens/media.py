@@ -1,10 +1,9 @@
-"""What pictures and documents cost: by their size in pixels or bytes, never as prose.
+"""What pictures, documents and sealed text cost: never what their encoding looks like.
 
 Rules:
 - The length of an encoded picture says nothing of its price; its dimensions do.
 - What cannot be told from the first bytes has a flat price.
-- Only data that a wire marks as media is taken out of a text; a base64 run in prose or
-  in a tool's arguments is read by the model and is counted as text.
+- Providers price alike pictures differently: by area, or by tiles with a low detail.
 """
 
 import binascii
@@ -12,29 +11,51 @@ import binascii
 # Anthropic scales to 1568 px on the long side, which ends near 1600 tokens.
 IMAGE_TOKENS = 1600
 _PIXELS_PER_TOKEN = 750
+# OpenAI fits into a box, shrinks the short side, and counts tiles of what is left.
+LOW_DETAIL_TOKENS = 85
+_BOX_PIXELS, _SHORT_PIXELS, _TILE_PIXELS, _TILE_TOKENS = 2048, 768, 512, 170
+# A square picture of any size from 768 px on: what most screenshots come to.
+TILED_TOKENS = LOW_DETAIL_TOKENS + 4 * _TILE_TOKENS
 # A page costs 1500 to 3000 tokens; pages of mixed text and pictures are near 50 KB.
-_PAGE_TOKENS = 2000
+PAGE_TOKENS = 2000
 _PAGE_BYTES = 50_000
 _MAX_PAGES = 100
+# A sealed text is encrypted UTF-8 in an envelope of its own; four bytes are a token.
+_ENVELOPE_BYTES = 650
+_BYTES_PER_TOKEN = 4
 
-_SHORTEST = 256
 _HEAD_CHARACTERS = 65_536  # Enough for the frame header behind a JPEG's metadata.
-_NEIGHBOURHOOD = 160
-_STARTS = (b'"data"', b";base64,")
 _SEGMENT = 0xFF
 _FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
 def image_tokens(width: int, height: int) -> int:
-    """Return the price of a picture; never above the flat one, never nothing."""
+    """Return the price by area; never above the flat one, never nothing."""
     pixels = max(1, width) * max(1, height)
     return min(IMAGE_TOKENS, -(-pixels // _PIXELS_PER_TOKEN))
+
+
+def tiled_tokens(width: int, height: int) -> int:
+    """Return the price by tiles at high detail; pictures shrink, they never grow."""
+    long, short = max(1, width, height), max(1, min(width, height))
+    if long > _BOX_PIXELS:
+        long, short = _BOX_PIXELS, max(1, short * _BOX_PIXELS // long)
+    if short > _SHORT_PIXELS:
+        long, short = long * _SHORT_PIXELS // short, _SHORT_PIXELS
+    tiles = -(-long // _TILE_PIXELS) * -(-short // _TILE_PIXELS)
+    return LOW_DETAIL_TOKENS + tiles * _TILE_TOKENS
 
 
 def document_tokens(size_bytes: int) -> int:
     """Return the price of a paged document of this size."""
     pages = min(_MAX_PAGES, max(1, size_bytes // _PAGE_BYTES))
-    return pages * _PAGE_TOKENS
+    return pages * PAGE_TOKENS
+
+
+def sealed_tokens(size_characters: int) -> int:
+    """Return the price of encrypted text that only the provider can read."""
+    plain_bytes = max(0, size_characters * 3 // 4 - _ENVELOPE_BYTES)
+    return -(-plain_bytes // _BYTES_PER_TOKEN)
 
 
 def media_tokens(encoded: bytes) -> int:
@@ -46,50 +67,15 @@ def media_tokens(encoded: bytes) -> int:
     return image_tokens(*size) if size else IMAGE_TOKENS
 
 
-def split_media(raw: bytes) -> tuple[bytes, int]:
-    """Return the JSON text without its embedded media, and the price of those."""
-    found = [place for start in _STARTS for place in _places(raw, start)]
-    if not found:
-        return raw, 0
-    pieces, tokens, position = [], 0, 0
-    for start, end in sorted(found):
-        pieces.append(raw[position:start])
-        tokens += media_tokens(raw[start:end])
-        position = end
-    pieces.append(raw[position:])
-    return b"".join(pieces), tokens
-
-
-def _places(raw: bytes, marker: bytes) -> list[tuple[int, int]]:
-    places = []
-    position = 0
-    while (at := raw.find(marker, position)) >= 0:
-        position = at + len(marker)
-        is_url = marker is _STARTS[1]
-        start = position if is_url else _string_start(raw, position)
-        end = raw.find(b'"', start) if start else -1
-        if end - start >= _SHORTEST and _is_media(raw, start, end, is_url=is_url):
-            places.append((start, end))
-            position = end
-    return places
-
-
-def _string_start(raw: bytes, at: int) -> int:
-    """Return where the string behind `"key"` begins, 0 if none does."""
-    rest = raw[at : at + 16].lstrip()
-    if not rest.startswith(b":") or not rest[1:].lstrip().startswith(b'"'):
-        return 0
-    return raw.find(b'"', at) + 1
-
-
-def _is_media(raw: bytes, start: int, end: int, *, is_url: bool) -> bool:
-    sample = raw[start : start + _SHORTEST]
-    if sample.translate(None, b"+/=_-").isalnum() is False:
-        return False
-    around = raw[max(0, start - _NEIGHBOURHOOD) : start]
-    around += raw[end : end + _NEIGHBOURHOOD]
-    # Anthropic says `"type": "base64"` beside it, chat says `"format": "wav"`.
-    return is_url or b'"base64"' in around or b'"format"' in around
+def tiled_media_tokens(encoded: bytes, *, detail: str = "") -> int:
+    """Return the price of base64 data at a provider that counts tiles."""
+    head = _decode_head(encoded)
+    if head.startswith(b"%PDF"):
+        return document_tokens(len(encoded) * 3 // 4)
+    size = _image_size(head)
+    if size is None:
+        return IMAGE_TOKENS
+    return LOW_DETAIL_TOKENS if detail == "low" else tiled_tokens(*size)
 
 
 def _decode_head(encoded: bytes) -> bytes:
@@ -107,8 +93,19 @@ def _image_size(head: bytes) -> tuple[int, int] | None:
         return _little(head, 6, 2), _little(head, 8, 2)
     if head.startswith(b"\xff\xd8"):
         return _jpeg_size(head)
-    if head[8:16] == b"WEBPVP8X":
+    return _webp_size(head) if head[8:12] == b"WEBP" else None
+
+
+def _webp_size(head: bytes) -> tuple[int, int] | None:
+    """Read the size from any of the three makes: extended, lossless, lossy."""
+    make = head[12:16]
+    if make == b"VP8X":
         return _little(head, 24, 3) + 1, _little(head, 27, 3) + 1
+    if make == b"VP8L":
+        packed = _little(head, 21, 4)
+        return (packed & 0x3FFF) + 1, (packed >> 14 & 0x3FFF) + 1
+    if make == b"VP8 ":
+        return _little(head, 26, 2) & 0x3FFF, _little(head, 28, 2) & 0x3FFF
     return None
 
 

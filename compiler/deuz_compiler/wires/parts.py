@@ -4,6 +4,7 @@ Rules:
 - `start` and `end` are the bytes that a stub replaces: of a tool result only its
   content, of reasoning the text and one comma: what is left is valid JSON.
 - Reasoning that is all a turn says has an empty place: the turn would become invalid.
+- A sealed part is run state or a summary of the provider's own: its turn must stay.
 - A part's index depends on the turn's content alone, so that it can be stored.
 """
 
@@ -16,7 +17,7 @@ from deuz_compiler.wires.own import is_own_text, without_own_blocks
 
 TEXT, IMAGE, DOCUMENT = "text", "image", "document"
 TOOL_CALL, TOOL_RESULT = "tool_call", "tool_result"
-REASONING, OTHER = "reasoning", "other"
+REASONING, SEALED, OTHER = "reasoning", "sealed", "other"
 
 Place = tuple[int, int]
 
@@ -25,7 +26,7 @@ class Part(msgspec.Struct, frozen=True):
     """One part of a turn.
 
     `text` is decoded: of a call its arguments as JSON, "" where there is no text.
-    `name` is the tool's, of an `other` part what the wire calls it.
+    `name` is the tool's, of a `sealed` or `other` part what the wire calls it.
     """
 
     kind: str
@@ -102,4 +103,4 @@ def _line(role: str, part: Part) -> str:
         return f"{speaker}: [result: {part.text}]"
     if part.kind == REASONING:
         return f"{speaker}: [thinking: {part.text}]" if part.text else ""
-    return f"{speaker}: [{part.name if part.kind == OTHER else part.kind}]"
+    return f"{speaker}: [{part.name or part.kind}]"

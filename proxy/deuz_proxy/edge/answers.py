@@ -7,6 +7,7 @@ Rules:
 """
 
 import logging
+from http import HTTPStatus
 
 from deuz_compiler import error_body
 from deuz_proxy.errors import SidecarError
@@ -36,7 +37,7 @@ async def answer_error(client: Client, api: str, fault: SidecarError) -> int:
         (b"Content-Type", b"application/json"),
         (b"Content-Length", str(len(body)).encode()),
     )
-    await client.start(fault.status, "", headers)
+    await client.start(fault.status, HTTPStatus(fault.status).phrase, headers)
     await client.write(body)
     await client.finish()
     return len(body)

@@ -158,6 +158,20 @@ class HttpClient:
 class _Connection(web.RequestHandler):
     """One client's connection; what is not HTTP is answered without a word of it."""
 
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; where a body's framing breaks, end the body for its reader too.
+
+        The parser only queues the error behind the request, which would wait for ever.
+        """
+        super().data_received(data)
+        request = self._current_request
+        if request is None or request.content.is_eof() or not self._messages:
+            return
+        # While a body is unfinished, nothing but an error can follow. What comes behind
+        # it is not waited for.
+        self._lingering_time = 0.0
+        request.content.set_exception(web.RequestPayloadError("broken framing"))
+
     def handle_error(
         self,
         request: web.BaseRequest,

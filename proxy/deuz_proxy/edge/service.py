@@ -5,7 +5,6 @@ Rules:
 - A client that has gone is not answered.
 """
 
-import asyncio
 from collections.abc import Callable
 
 from deuz_proxy.config.routing import resolve_target
@@ -31,8 +30,6 @@ class Service:
         self.in_flight += 1
         try:
             await serve_call(incoming, client, runtime, Watch(runtime.monotonic))
-        except asyncio.CancelledError:
-            raise
         except Exception as fault:  # noqa: BLE001  # The last place to answer from.
             await self._answer(incoming, client, runtime, as_sidecar_error(fault))
         finally:

@@ -11,18 +11,27 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
 import aiohttp
+from aiohttp import (
+    ClientHandlerType,
+    ClientMiddlewareType,
+    ClientRequest,
+    ClientResponse,
+    hdrs,
+)
 from multidict import CIMultiDict
 from yarl import URL
 
 from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import MAX_HEADER_BYTES, header_text, request_headers
-from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
+from deuz_proxy.errors import SidecarError, UpstreamBroken, UpstreamUnreachable
 
 # A read buffer that rarely pauses; answers are relayed as they come all the same.
 _READ_BUFFER_BYTES = 2**18
 # Bodies above this go out in slices: the loop can serve others in between.
 _SLICE_BYTES = 2**18
 _MOST_URLS = 2048
+# To any other the library gives a length of 0 when there is no body.
+_BODYLESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 Body = bytes | AsyncIterator[bytes] | None
 
@@ -102,6 +111,7 @@ class Upstreams:
         Raises:
             UpstreamUnreachable: no connection could be made.
             UpstreamBroken: the connection ended before the head.
+            SidecarError: reading the streamed body failed with it.
         """
         if self._session is None:
             raise UpstreamUnreachable(upstream=base)
@@ -110,6 +120,7 @@ class Upstreams:
             for name, value in request_headers(headers)
         )
         _announce_length(lines, headers, body)
+        is_framed = body is not None or method in _BODYLESS
         try:
             response = await self._session.request(
                 method,
@@ -117,10 +128,14 @@ class Upstreams:
                 headers=lines,
                 data=_in_slices(body),
                 allow_redirects=False,
+                middlewares=() if is_framed and _is_kept(lines) else (_exactly(lines),),
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as fault:
             raise UpstreamUnreachable(upstream=base) from fault
         except (aiohttp.ClientError, OSError) as fault:
+            if isinstance(fault.__cause__, SidecarError):
+                # The body that was being sent on is what broke.
+                raise fault.__cause__ from fault
             raise UpstreamBroken(upstream=base) from fault
         return HttpReply(response, base)
 
@@ -160,10 +175,35 @@ def _announce_length(
     """State the length where it is known, so that the framing stays the client's."""
     if isinstance(body, bytes):
         lines["Content-Length"] = str(len(body))
-    elif body is not None:
-        length = header(headers, b"content-length")
-        if length is not None:
-            lines["Content-Length"] = length.decode("latin-1")
+        return
+    length = header(headers, b"content-length")
+    if length is not None:
+        lines["Content-Length"] = length.decode("latin-1")
+
+
+def _is_kept(lines: CIMultiDict[str]) -> bool:
+    """Tell whether the client library keeps every line.
+
+    Of lines whose names differ in case only, it keeps the last.
+    """
+    names = {name for name, _ in lines.items()}
+    return len(names) == len({name.lower() for name in names})
+
+
+def _exactly(lines: CIMultiDict[str]) -> ClientMiddlewareType:
+    """Return what replaces the library's idea of the header lines by the given ones."""
+
+    async def replace_lines(
+        request: ClientRequest, send: ClientHandlerType
+    ) -> ClientResponse:
+        exact = CIMultiDict({hdrs.HOST: request.headers[hdrs.HOST]})
+        exact.extend(lines)
+        if hdrs.TRANSFER_ENCODING in request.headers:
+            exact[hdrs.TRANSFER_ENCODING] = request.headers[hdrs.TRANSFER_ENCODING]
+        request.headers = exact
+        return await send(request)
+
+    return replace_lines
 
 
 def _in_slices(body: Body) -> Body:

@@ -3,7 +3,7 @@
 Rules:
 - What goes to the client is never decoded; a copy is, beside the stream.
 - A damaged or unknown encoding makes the observer blind, never the client.
-- Output is bounded: a bomb ends the observation.
+- Output is bounded, of each chunk and in sum: a bomb ends the observation.
 """
 
 import zlib
@@ -14,6 +14,8 @@ import brotli
 from backports import zstd
 
 _MOST_BYTES = 64 * 1024 * 1024
+# A few bytes may become gigabytes: what one chunk gives is bounded while it is made.
+_MOST_AT_ONCE = 8 * 1024 * 1024
 
 
 class Inflater(Protocol):
@@ -41,8 +43,10 @@ class Decoded:
         except (zlib.error, brotli.error, zstd.ZstdError, EOFError, ValueError):
             self.is_blind = True
             return b""
+        if self._inflate is bytes:
+            return plain
         self._total += len(plain)
-        self.is_blind = self._total > _MOST_BYTES
+        self.is_blind = self._total > _MOST_BYTES or len(plain) >= _MOST_AT_ONCE
         return plain
 
 
@@ -50,11 +54,26 @@ def _inflater(encoding: bytes | None) -> Inflater | None:
     name = (encoding or b"identity").strip().lower()
     openers: dict[bytes, Callable[[], Inflater]] = {
         b"identity": lambda: bytes,
-        b"gzip": lambda: zlib.decompressobj(16 + zlib.MAX_WBITS).decompress,
-        b"x-gzip": lambda: zlib.decompressobj(16 + zlib.MAX_WBITS).decompress,
-        b"deflate": lambda: zlib.decompressobj().decompress,
-        b"br": lambda: brotli.Decompressor().process,
-        b"zstd": lambda: zstd.ZstdDecompressor().decompress,
+        b"gzip": lambda: _zlib(16 + zlib.MAX_WBITS),
+        b"x-gzip": lambda: _zlib(16 + zlib.MAX_WBITS),
+        b"deflate": lambda: _zlib(zlib.MAX_WBITS),
+        b"br": _brotli,
+        b"zstd": _zstd,
     }
     opener = openers.get(name)
     return opener() if opener else None
+
+
+def _zlib(window_bits: int) -> Inflater:
+    inflate = zlib.decompressobj(window_bits).decompress
+    return lambda chunk: inflate(chunk, _MOST_AT_ONCE)
+
+
+def _brotli() -> Inflater:
+    inflate = brotli.Decompressor().process
+    return lambda chunk: inflate(chunk, output_buffer_limit=_MOST_AT_ONCE)
+
+
+def _zstd() -> Inflater:
+    inflate = zstd.ZstdDecompressor().decompress
+    return lambda chunk: inflate(chunk, _MOST_AT_ONCE)

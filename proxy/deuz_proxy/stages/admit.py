@@ -40,10 +40,8 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
         UnknownUpstream: the path names an upstream that is not configured.
     """
     at, headers = runtime.clock(), incoming.headers
-    target = lowered(
-        resolve_target(runtime.config, incoming.target, headers),
-        header(headers, b"x-deuz-mode"),
-    )
+    configured = resolve_target(runtime.config, incoming.target, headers)
+    target = lowered(configured, header(headers, b"x-deuz-mode"))
     return Call(
         id=runtime.new_id(),
         incoming=incoming,
@@ -54,6 +52,7 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
         at=at,
         passthrough=_why_not_read(incoming, target),
         trace=_trace(headers, runtime),
+        is_apart=configured.mode == "compile" and target.mode != "compile",
     )
 
 

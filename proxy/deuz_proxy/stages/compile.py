@@ -69,7 +69,8 @@ def add_context(
     compilation = compile_gathered(
         call, known, surface, runtime, free_tokens=free_tokens
     )
-    if compilation.refusal is not None and call.target.is_closed_on_error:
+    is_binding = call.target.is_closed_on_error and call.target.mode == "compile"
+    if compilation.refusal is not None and is_binding:
         raise ContextRefused(reason=compilation.refusal.reason)
     told = describe_compile(
         compilation.manifest,

@@ -113,7 +113,8 @@ async def _hold(sent: Sent) -> Sent:
     if status >= _FIRST_BAD:
         sent, plain = await _read(sent, lambda: False)
         headers = text_headers(sent.reply.headers)
-        return replace(sent, overflow=recognise_overflow(status, plain, headers=headers))
+        signal = recognise_overflow(status, plain, headers=headers)
+        return replace(sent, overflow=signal)
     first = sent
     sent, _ = await _read(sent, lambda: _is_decided(first))
     if sent.meter.decisive != "error":

@@ -19,7 +19,7 @@ from deuz_compiler import (
     user_text,
 )
 from deuz_proxy.calls import Call, Gathered, Known, SourceAnswer, header
-from deuz_proxy.errors import StoreFailed
+from deuz_proxy.errors import SidecarError, StoreFailed
 from deuz_proxy.observe.events import FaultCaught
 from deuz_proxy.ports import Query, Source
 from deuz_proxy.runtime import Runtime
@@ -38,6 +38,7 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
 
     Raises:
         StoreFailed: the ledger failed, and the route fails closed.
+        Exception: asking the sources failed, and the route fails closed.
     """
     if call.envelope is None or call.target.mode not in _COMPILING:
         return Known()
@@ -50,18 +51,33 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
             raise
         runtime.notice(FaultCaught(call.target.route, "recall", fault.code))
         return Known(is_ledger_lost=True)
+    return await _with_offers(call, operations, runtime)
+
+
+async def _with_offers(
+    call: Call, operations: Mapping[int, tuple[Operation, ...]], runtime: Runtime
+) -> Known:
     due = _due_place(call, operations, runtime)
     if due is None:
         return Known(operations)
     place, reason = due
-    return Known(operations, await _gather(call, runtime, place, reason), place)
+    try:
+        gathered = await _gather(call, runtime, place, reason)
+    except Exception as fault:
+        if call.target.is_closed_on_error:
+            raise
+        # What was placed before stays, whatever happens to what would be new.
+        code = getattr(fault, "code", SidecarError.code)
+        runtime.notice(FaultCaught(call.target.route, "recall", str(code)))
+        return Known(operations)
+    return Known(operations, gathered, place)
 
 
 async def _read_ledger(
     call: Call, runtime: Runtime
 ) -> Mapping[int, tuple[Operation, ...]]:
     first = call.envelope.lead if call.envelope else 0
-    found = await runtime.ledger.read(call.chain[first:])
+    found = await runtime.ledger.read(call.ledger_keys[first:])
     return {first + i: operations for i, operations in enumerate(found) if operations}
 
 

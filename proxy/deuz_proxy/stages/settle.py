@@ -37,6 +37,7 @@ _DELIBERATE = ("overflow_recovery",)
 _LONG_MARKER = b'"ttl":"1h"'
 _TTL_SECONDS = {"anthropic": 300.0, "openai_chat": 600.0}
 _LONG_TTL_SECONDS = 3600.0
+_FIRST_BAD = 400
 # OpenAI caches from 1024 tokens on and counts in steps of 128.
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
 
@@ -64,13 +65,16 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     if compiled.pending:
         try:
             await runtime.ledger.commit(
-                {call.chain[turn]: kept for turn, kept in compiled.pending.items()}
+                {
+                    call.ledger_keys[turn]: kept
+                    for turn, kept in compiled.pending.items()
+                }
             )
         except StoreFailed as fault:
             runtime.notice(FaultCaught(call.target.route, "settle", fault.code))
     checkpoint = checkpoint_of(call.envelope, seed=call.identity.seed)
     runtime.checkpoints.keep(call.identity.root, call.envelope.body, checkpoint)
-    if compiled.sighting is None:
+    if compiled.sighting is None or call.is_apart:
         return
     runtime.tracker.record(
         compiled.sighting,
@@ -99,18 +103,25 @@ def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes],
     return tuple((s.digest, body[s.start : s.end]) for s in segments if s.digest)
 
 
-def finish_call(story: Story, runtime: Runtime) -> None:
-    """Weigh the answer's usage, learn from it, and tell what happened."""
+def tell_call(story: Story, runtime: Runtime) -> RequestFinished:
+    """Weigh the answer's usage and return what happened."""
     facts = story.sent.meter.close() if story.sent else ReplyFacts()
-    usage = facts.usage
-    _learn(story, usage, runtime)
     overflows = _overflows(story, facts, runtime)
-    runtime.notice(_finished(story, facts, _weighed(story, usage), overflows))
+    return _finished(story, facts, _weighed(story, facts.usage), overflows)
 
 
-def _learn(story: Story, usage: Usage | None, runtime: Runtime) -> None:
+def plain_finish(story: Story) -> RequestFinished:
+    """Return what is known without weighing anything."""
+    return _finished(story, ReplyFacts(), story.compiled.verdict, story.overflows)
+
+
+def learn_call(story: Story, finished: RequestFinished, runtime: Runtime) -> None:
+    """Learn from the provider's own counts, unless it counted less than was sent."""
     compiled, envelope = story.compiled, story.call.envelope
+    usage = finished.usage
     if usage is None or usage.is_anomalous or envelope is None:
+        return
+    if any(overflow.stage == "silent" for overflow in finished.overflows):
         return
     total = usage.input_total
     if total and compiled.outbound is not None:
@@ -139,7 +150,8 @@ def _weighed(story: Story, usage: Usage | None) -> Verdict | None:
     compiled = story.compiled
     if compiled.verdict is None:
         return None
-    if compiled.sighting is not None and compiled.sighting.is_side_call:
+    is_side_call = compiled.sighting is not None and compiled.sighting.is_side_call
+    if is_side_call or story.call.is_apart:
         return Verdict("side_call")
     baselines = compiled.sighting.baselines if compiled.sighting else ()
     latest = baselines[0] if baselines else None
@@ -156,7 +168,7 @@ def _overflows(
     if totals.error_body:
         signal = recognise_overflow(totals.status, totals.error_body)
         return _seen("rejected", signal)
-    if facts.error_body:
+    if facts.error_body and totals.status < _FIRST_BAD:
         signal = recognise_overflow(
             totals.status, facts.error_body, is_stream_event=True
         )

@@ -99,9 +99,11 @@ class Tracker:
         count, node = self._longest(keys)
         if node is not None and count < len(keys):
             node.continued += 1
-        self._end_at(name, conversation, keys[-1])
-        if not conversation.nodes or keys[0] not in self._nodes:
+        if len(keys) > 1 and keys[0] not in self._nodes:
             self._end_at(name, conversation, keys[0])
+            # It went on at once: whatever else goes on from there is an edit.
+            self._nodes[keys[0]].continued += 1
+        self._end_at(name, conversation, keys[-1])
         conversation.baselines = _with(conversation.baselines, baseline)
         for digest, text in texts:
             self._texts.put(digest, text)

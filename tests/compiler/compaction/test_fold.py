@@ -6,7 +6,13 @@ from deuz_compiler.compaction.fold import Folded, FoldRun, choose_fold
 from deuz_compiler.compaction.protect import protected_turns
 from deuz_compiler.compaction.summary import render_summary
 from deuz_compiler.tokens.estimate import estimate_text
-from deuz_testing.histories import WIRES, Message, history_of, tool_round
+from deuz_testing.histories import (
+    RESPONSES,
+    WIRES,
+    Message,
+    history_of,
+    tool_round,
+)
 
 USER = {"role": "user", "content": "question"}
 SAID = {"role": "assistant", "content": "answer"}
@@ -48,6 +54,17 @@ def test_call_and_its_results_are_never_parted(wire: str) -> None:
 
     assert run_of(wire, [*messages, SAID]) == (1, last)
     assert run_of(wire, messages) == (1, 2)
+
+
+def test_reasoning_is_never_parted_from_the_item_that_needs_it() -> None:
+    rounds = [m for n in "ab" for m in tool_round(RESPONSES, [n], "r", "hm")]
+
+    assert run_of(RESPONSES, [USER, *rounds]) == (1, 3)
+    # With the last step's reasoning unprotected, the cut stays in front of it.
+    history = history_of(RESPONSES, [USER, *rounds])
+    run = choose_fold(history, [True, *[False] * 4, True, True])
+    assert run is not None
+    assert (run.first, run.last) == (1, 3)
 
 
 def test_result_that_comes_late_holds_all_between_together() -> None:
@@ -129,6 +146,23 @@ def test_fold_in_force_is_part_of_the_next_one() -> None:
     assert (run.first, run.last) == (1, 5)
     assert run.previous == "old notes"
     assert run.lines == ("USER: question", "ASSISTANT: answer")
+
+
+def test_turns_that_the_fold_in_force_left_are_read_and_system_turns_stay() -> None:
+    # As after a summary of the whole conversation, by a model that binds thinking.
+    rules = {"role": "system", "content": "rules"}
+    asked = {"role": "user", "content": "and now?"}
+    picture = {"role": "user", "content": [{"type": "image", "source": {}}]}
+    messages = [USER, SAID, USER, rules, SAID, asked, SAID, SAID, picture, SAID]
+    known = Folded(0, 5, "old notes", kept=(5, 3))
+
+    run = chosen("anthropic", messages, known=known)
+
+    assert run is not None
+    # Behind the system turn only the assistant may follow.
+    assert (run.first, run.last, run.kept) == (0, 6, (3,))
+    assert run.previous == "old notes"
+    assert run.lines == ("USER: and now?", "ASSISTANT: answer")
 
 
 def test_fold_in_force_with_nothing_new_behind_it_stays() -> None:

@@ -1,9 +1,19 @@
+import pytest
+
 from deuz_compiler.compaction.history import view_turns
 from deuz_compiler.compaction.summary import render_summary
 from deuz_compiler.errors import NotLifted
+from deuz_compiler.wires.envelope import Turn
 from deuz_compiler.wires.parts import Part
 from deuz_compiler.wires.requests import lift
-from deuz_testing.histories import Message, body_of, history_of, tool_round
+from deuz_testing.histories import (
+    RESPONSES,
+    WIRES,
+    Message,
+    body_of,
+    history_of,
+    tool_round,
+)
 
 
 def refuse(raw: bytes) -> tuple[Part, ...]:
@@ -19,8 +29,8 @@ def test_turn_that_cannot_be_read_is_opaque() -> None:
     assert view.raw == b'{"role": "user", "content": "q"}'
 
 
-def test_answers_to_calls_are_known_on_both_wires() -> None:
-    for wire in ("anthropic", "openai_chat"):
+def test_answers_to_calls_are_known_on_every_wire() -> None:
+    for wire in WIRES:
         history = history_of(wire, tool_round(wire, ["c"], "r", ""))
 
         assert [view.has_results for view in history] == [False, True]
@@ -45,5 +55,34 @@ def test_summary_is_a_lone_marked_user_text() -> None:
 def test_providers_own_compaction_is_sealed() -> None:
     block = {"type": "compaction", "content": "sealed"}
     messages = [{"role": "assistant", "content": [block]}]
+    items = [{"type": "compaction", "encrypted_content": "sealed"}]
 
     assert history_of("anthropic", messages)[0].is_sealed
+    assert history_of(RESPONSES, items)[0].is_sealed
+    assert not history_of("anthropic", [{"role": "user", "content": "q"}])[0].is_sealed
+
+
+@pytest.mark.parametrize(
+    ("role", "is_fresh", "may_answer"),
+    [
+        ("user", False, True),
+        ("user", True, False),
+        ("assistant", False, False),
+        ("tool", False, True),
+    ],
+)
+def test_turn_that_cannot_be_read_may_answer_a_call(
+    role: str, is_fresh: bool, may_answer: bool
+) -> None:
+    turn = Turn(0, 2, role, is_fresh, opens_calls=False, tokens=1, digest=b"")
+
+    (view,) = view_turns([turn], b"{}", refuse)
+
+    assert view.has_results is may_answer
+
+
+def test_reasoning_alone_belongs_to_the_turn_behind_it() -> None:
+    history = history_of(RESPONSES, tool_round(RESPONSES, ["c"], "r", "hm"))
+
+    assert [view.is_only_reasoning for view in history] == [True, False, False]
+    assert [view.has_calls for view in history] == [False, True, False]

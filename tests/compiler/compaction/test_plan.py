@@ -1,28 +1,35 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deuz_compiler.compaction.fold import Folded
 from deuz_compiler.compaction.plan import (
+    BINDS_THINKING,
     LAYERS,
     PRUNE_REASONING,
     PRUNE_TOOL_RESULTS,
+    READABLE_RESULTS,
     SUMMARIZE,
     CompactionPolicy,
     Plan,
+    SkippedLayer,
     plan_recovery,
 )
 from deuz_compiler.compaction.protect import protected_turns
+from deuz_compiler.compaction.shorten import MARKER
 from deuz_testing.histories import (
+    CUTTING_WIRES,
     WIRES,
     Message,
     broken_rules,
     condense,
     conversations,
     history_of,
+    odd_views,
     tool_round,
 )
 
@@ -49,7 +56,8 @@ def planned(
 def test_without_a_target_every_layer_runs_once_in_order(wire: str) -> None:
     plan = planned(wire, agent_run(wire))
 
-    assert [effect.layer for effect in plan.effects] == list(LAYERS)
+    layers = [e for e in LAYERS if wire in CUTTING_WIRES or e != PRUNE_REASONING]
+    assert [effect.layer for effect in plan.effects] == layers
     assert plan.fold is not None
     for before, after in zip(plan.effects, plan.effects[1:], strict=False):
         assert before.tokens_after == after.tokens_before
@@ -165,6 +173,137 @@ def test_plan_of_a_planned_history_prunes_nothing(
 
     assert planned(wire, left, layers=layers).is_empty
     assert planned(wire, messages) == planned(wire, messages)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(data=st.data(), binds=st.booleans(), target=st.sampled_from([None, 0, 500]))
+def test_odd_turns_never_stop_a_plan_and_protected_ones_are_untouched(
+    wire: str, data: st.DataObject, binds: bool, target: int | None
+) -> None:
+    history = data.draw(odd_views(wire))
+    policy = CompactionPolicy(
+        keep_recent_steps=1,
+        target_tokens=target,
+        window_tokens=9_000,
+        results=data.draw(st.sampled_from([None, READABLE_RESULTS])),
+        binds_thinking=binds,
+    )
+
+    plan = plan_recovery(history, policy)
+
+    flags = [False] * len(history) if binds else protected_turns(history, 1)
+    assert not any(flags[pruned.turn] for pruned in plan.prunes)
+    if plan.fold:
+        run = range(plan.fold.first, plan.fold.last + 1)
+        gone = [i for i in run if not plan.fold.leaves(i)]
+        assert not any(flags[i] for i in gone)
+        assert not any(history[i].is_sealed or history[i].is_opaque for i in gone)
+        assert all(history[i].turn.role != "system" for i in gone)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(data=st.data())
+def test_model_that_binds_thinking_gets_one_legal_summary_of_everything(
+    wire: str, data: st.DataObject
+) -> None:
+    messages = data.draw(conversations(wire))
+    plan = planned(wire, messages, binds_thinking=True)
+
+    left = condense(wire, messages, plan)
+
+    assert plan.prunes == ()
+    assert broken_rules(left) == []
+    if plan.fold:
+        turns = history_of(wire, left)
+        assert not any(view.turn.role == "assistant" for view in turns)
+        assert [view.summary for view in turns].count("notes") <= 1
+    assert planned(wire, left, binds_thinking=True).is_empty
+
+
+def test_policy_of_prune_layers_alone_does_nothing_to_a_binding_model() -> None:
+    layers = (PRUNE_TOOL_RESULTS, PRUNE_REASONING)
+
+    plan = planned(
+        "anthropic", agent_run("anthropic"), layers=layers, binds_thinking=True
+    )
+
+    assert plan == Plan(
+        skipped=tuple(SkippedLayer(layer, BINDS_THINKING) for layer in layers)
+    )
+
+
+def test_prune_layers_fold_into_the_summary_of_a_binding_model() -> None:
+    messages = [*agent_run("anthropic"), USER]
+
+    plan = planned("anthropic", messages, binds_thinking=True)
+
+    assert [effect.layer for effect in plan.effects] == [SUMMARIZE]
+    assert (plan.prunes, plan.skipped) == ((), ())
+    assert plan.fold is not None
+    assert (plan.fold.first, plan.fold.last) == (0, len(messages) - 2)
+
+
+def test_binding_model_under_the_target_is_left_alone() -> None:
+    messages = [*agent_run("anthropic"), USER]
+    whole = sum(view.turn.tokens for view in history_of("anthropic", messages))
+
+    met = planned("anthropic", messages, binds_thinking=True, target_tokens=whole)
+    over = planned("anthropic", messages, binds_thinking=True, target_tokens=whole - 1)
+
+    assert met.is_empty
+    assert not over.is_empty
+
+
+def test_floor_of_a_binding_model_is_what_stays_beside_the_summary() -> None:
+    messages = [*agent_run("anthropic"), USER]
+    floor = history_of("anthropic", messages)[-1].turn.tokens + 50
+
+    fits, over = (
+        planned(
+            "anthropic",
+            messages,
+            binds_thinking=True,
+            window_tokens=window,
+            fixed_tokens=50,
+        )
+        for window in (floor, floor - 1)
+    )
+
+    assert not fits.cannot_fit
+    assert over == Plan(cannot_fit=True)
+
+
+def test_only_question_of_a_binding_model_has_nothing_to_fold() -> None:
+    assert planned("anthropic", [USER], binds_thinking=True) == Plan()
+    assert planned("anthropic", [], binds_thinking=True) == Plan()
+
+
+def test_fold_that_saves_nothing_is_not_told_as_an_effect() -> None:
+    history = history_of("anthropic", [USER, SAID, USER])
+    free = [
+        msgspec.structs.replace(v, turn=msgspec.structs.replace(v.turn, tokens=0))
+        for v in history
+    ]
+
+    plan = plan_recovery(free, CompactionPolicy(binds_thinking=True))
+
+    assert plan.fold is not None
+    assert plan.effects == ()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_results_can_be_kept_readable(wire: str) -> None:
+    text = "head" + "x" * 9_000 + "tail"
+    messages = [USER, *tool_round(wire, ["a"], text, ""), SAID]
+
+    plan = planned(
+        wire, messages, layers=(PRUNE_TOOL_RESULTS,), results=READABLE_RESULTS
+    )
+
+    left = json.dumps(condense(wire, messages, plan))
+    assert json.dumps(MARKER)[1:-1] in left
+    assert "headxxx" in left
+    assert "xxxtail" in left
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -8,7 +8,7 @@ from deuz_compiler.compaction.protect import (
 )
 from deuz_compiler.compaction.summary import render_summary
 from deuz_compiler.wires.envelope import Turn
-from deuz_testing.histories import WIRES, Message, history_of, tool_round
+from deuz_testing.histories import RESPONSES, WIRES, Message, history_of, tool_round
 
 USER = {"role": "user", "content": "question"}
 SAID = {"role": "assistant", "content": "answer"}
@@ -28,6 +28,16 @@ def test_last_steps_and_all_after_them_are_kept(
     messages = [USER, USER, *rounds]
 
     assert kept(wire, messages, steps) == [0, *range(recent, 8)]
+
+
+def test_items_of_one_answer_are_one_step() -> None:
+    rounds = [m for n in range(3) for m in tool_round(RESPONSES, ["a", "b"], "r", "hm")]
+
+    assert kept(RESPONSES, [USER, *rounds], 1) == [0, *range(11, 16)]
+    assert kept(RESPONSES, [USER, *rounds], 2) == [0, *range(6, 16)]
+    assert kept(RESPONSES, [USER, *rounds, SAID], 1) == [0, 16]
+    assert kept(RESPONSES, [USER, SAID, *rounds[1:5]], 1) == [0, 1, 2, 3, 4, 5]
+    assert kept("openai_chat", [USER, SAID, SAID], 1) == [0, 2]
 
 
 def test_last_turn_is_kept_before_any_assistant_spoke() -> None:

@@ -4,7 +4,15 @@ import pytest
 
 from deuz_compiler.compaction.plan import Plan
 from deuz_compiler.compaction.prune import prune_reasoning, prune_results
-from deuz_testing.histories import WIRES, condense, history_of, tool_round
+from deuz_compiler.compaction.shorten import MARKER, HeadTail
+from deuz_testing.histories import (
+    CUTTING_WIRES,
+    RESPONSES,
+    WIRES,
+    condense,
+    history_of,
+    tool_round,
+)
 
 LONG = "line of output\n" * 50
 STUB = f"[pruned {len(LONG)} chars]"
@@ -26,10 +34,47 @@ def test_results_become_stubs_and_everything_else_stays(wire: str) -> None:
 def test_second_pass_and_protected_turns_change_nothing(wire: str) -> None:
     stubbed = history_of(wire, tool_round(wire, ["a"], STUB, ""))
     fresh = history_of(wire, tool_round(wire, ["a"], LONG, "hm"))
+    kept = [True] * len(fresh)
 
     assert prune_results(stubbed, [False, False]) == ()
-    assert prune_results(fresh, [True, True]) == ()
-    assert prune_reasoning(fresh, [True, True]) == ()
+    assert prune_results(fresh, kept) == ()
+    assert prune_reasoning(fresh, kept) == ()
+
+
+LIMITS = HeadTail(threshold_characters=200, head_characters=40, tail_characters=20)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_long_results_can_keep_their_head_and_tail(wire: str) -> None:
+    messages = tool_round(wire, ["a", "b"], "x" * 40 + LONG + "y" * 20, "hm")
+    history = history_of(wire, messages)
+    nothing_kept = [False] * len(history)
+
+    found = prune_results(history, nothing_kept, limits=LIMITS)
+
+    left = condense(wire, messages, Plan(found))
+    shorter = tool_round(wire, ["a", "b"], "x" * 40 + MARKER + "y" * 20, "hm")
+    assert left == shorter
+    assert all(pruned.saved_tokens > 0 for pruned in found)
+    again = history_of(wire, left)
+    assert prune_results(again, nothing_kept, limits=LIMITS) == ()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_result_within_the_threshold_keeps_every_byte(wire: str) -> None:
+    history = history_of(wire, tool_round(wire, ["a"], "x" * 200, ""))
+
+    assert prune_results(history, [False, False], limits=LIMITS) == ()
+    assert prune_results(history, [False, False]) != ()
+
+
+def test_output_that_no_string_may_stand_for_is_left_alone() -> None:
+    logs = [{"stdout": LONG, "stderr": "", "outcome": {"type": "exit"}}]
+    shell = {"type": "shell_call_output", "call_id": "a", "output": logs}
+    history = history_of(RESPONSES, [shell])
+
+    assert prune_results(history, [False]) == ()
+    assert prune_results(history, [False], limits=LIMITS) == ()
 
 
 @pytest.mark.parametrize(("length", "is_pruned"), [(17, False), (18, True)])
@@ -50,7 +95,7 @@ def test_result_of_several_blocks_tells_the_length_of_its_json() -> None:
     assert pruned.stubs == ((0, b'"[pruned %d chars]"' % characters),)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", CUTTING_WIRES)
 def test_reasoning_goes_and_the_turn_stays_valid(wire: str) -> None:
     messages = tool_round(wire, ["a"], "r", "a long thought")
     history = history_of(wire, messages)
@@ -68,6 +113,12 @@ def test_turn_that_is_all_reasoning_keeps_it() -> None:
     history = history_of("anthropic", [{"role": "assistant", "content": [thought]}])
 
     assert prune_reasoning(history, [False]) == ()
+
+
+def test_reasoning_that_the_next_item_needs_is_kept() -> None:
+    history = history_of(RESPONSES, tool_round(RESPONSES, ["a"], "r", "a long thought"))
+
+    assert prune_reasoning(history, [False] * len(history)) == ()
 
 
 def test_reasoning_in_two_members_is_cut_in_the_order_of_the_bytes() -> None:

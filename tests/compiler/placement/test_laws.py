@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from deuz_compiler import NotLifted, lift, lower, place_for_context
 from deuz_compiler.placement.laws import PART, TURN, append_edit, fold_edit
 from deuz_testing.bodies import (
@@ -15,6 +16,10 @@ from deuz_testing.bodies import (
 )
 
 LATE = {"role": "system", "content": "late"}
+
+
+def text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
 
 
 @pytest.mark.parametrize(
@@ -51,21 +56,18 @@ def test_leading_system_turns_alone_are_no_place() -> None:
     ("form", "content", "expected"),
     [
         (TURN, "hi", [user("hi"), user("B")]),
-        (PART, "hi", [user("hi\n\nB")]),
+        (PART, "hi", [{"role": "user", "content": [text("hi"), text("B")]}]),
         (
             PART,
-            [{"type": "text", "text": "hi"}],
+            [text("hi")],
             [
                 {
                     "role": "user",
-                    "content": [
-                        {"type": "text", "text": "hi"},
-                        {"type": "text", "text": "B"},
-                    ],
+                    "content": [text("hi"), text("B")],
                 }
             ],
         ),
-        (PART, [], [{"role": "user", "content": [{"type": "text", "text": "B"}]}]),
+        (PART, [], [{"role": "user", "content": [text("B")]}]),
     ],
 )
 def test_a_block_is_an_own_turn_or_a_part(
@@ -74,7 +76,7 @@ def test_a_block_is_an_own_turn_or_a_part(
     body = anthropic_body([{"role": "user", "content": content}])
     envelope = lift("anthropic", body)
 
-    out = lower(body, (append_edit(envelope, 0, text=b"B", form=form),))
+    out = lower(body, (append_edit(envelope, 0, texts=[b"B"], form=form),))
 
     assert json.loads(out)["messages"] == expected
 
@@ -84,7 +86,7 @@ def test_a_part_needs_content_it_can_join(message: dict[str, object]) -> None:
     envelope = lift("openai_chat", chat_body([message]))
 
     with pytest.raises(NotLifted):
-        append_edit(envelope, 0, text=b"B", form=PART)
+        append_edit(envelope, 0, texts=[b"B"], form=PART)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +100,52 @@ def test_a_part_needs_content_it_can_join(message: dict[str, object]) -> None:
 def test_a_fold_replaces_its_run_or_joins_the_user_turn_before(
     form: str, first: int, expected: list[object]
 ) -> None:
+    body = chat_body([user("a"), assistant("b"), user("c")])
+    envelope = lift("openai_chat", body)
+
+    out = lower(body, (fold_edit(envelope, first, 1, texts=[b"S"], form=form),))
+
+    assert json.loads(out)["messages"] == expected
+
+
+def test_on_the_chat_wire_a_part_is_spliced_into_a_string() -> None:
+    body = chat_body([user("hi")])
+    envelope = lift("openai_chat", body)
+
+    out = lower(body, (append_edit(envelope, 0, texts=[b"B", b"C"], form=PART),))
+
+    assert json.loads(out)["messages"] == [user("hi\n\nB\n\nC")]
+
+
+def test_on_the_anthropic_wire_a_turn_gets_the_same_parts_as_string_and_as_list() -> (
+    None
+):
+    written = b'"caf\\u00e9 \\/ "'
+    listed = b'[{"type":"text","text":%b}]' % written
+    bodies = [
+        b'{"max_tokens":1,"messages":[{"content":%b,"role":"user"}],"model":"m"}'
+        % content
+        for content in (written, listed)
+    ]
+
+    out = [
+        lower(
+            body,
+            (append_edit(lift("anthropic", body), 0, texts=[b"B"], form=PART),),
+        )
+        for body in bodies
+    ]
+
+    assert out[0] == out[1]
+
+
+def test_a_joining_summary_stands_behind_the_blocks_of_the_turn_it_joins() -> None:
     body = anthropic_body([user("a"), assistant("b"), user("c")])
     envelope = lift("anthropic", body)
 
-    out = lower(body, (fold_edit(envelope, first, 1, text=b"S", form=form),))
+    edit = fold_edit(envelope, 1, 1, texts=[b"B", b"S"], form=PART)
 
-    assert json.loads(out)["messages"] == expected
+    assert json.loads(lower(body, (edit,)))["messages"] == [
+        {"role": "user", "content": [text("a"), text("B"), text("S")]},
+        user("c"),
+    ]

@@ -46,11 +46,20 @@ def test_ratio_is_exact_where_a_float_is_not() -> None:
     assert added_budget(Window(100, 0), used_tokens=0, ratio=ratio).context_tokens == 29
 
 
+def test_budget_is_a_whole_number_and_never_more_than_what_is_free() -> None:
+    third = added_budget(Window(100, 0), used_tokens=0, ratio=Fraction(1, 3))
+    twice = added_budget(Window(100, 0), used_tokens=0, ratio=Fraction(2))
+
+    assert repr(third.context_tokens) == "33"
+    assert twice.context_tokens == 100
+
+
 def test_working_memory_takes_its_part_first() -> None:
     budget = AddedBudget(100, 150)
 
     assert budget.less(30) == AddedBudget(70, 120)
     assert budget.less(120) == AddedBudget(0, 30)
+    assert budget.less(150) == AddedBudget(0, 0)
 
 
 def test_shares_become_whole_weights() -> None:

@@ -12,16 +12,19 @@ from hypothesis import strategies as st
 
 from deuz_compiler.records import reasons
 from deuz_compiler.records.candidate import Candidate, Eligibility, Requirement
-from deuz_compiler.records.policy import Overhead, Policy
+from deuz_compiler.records.policy import Overhead, Policy, Share
 from deuz_compiler.records.refusal import REQUIRED_ABSENT
-from deuz_compiler.selection.engine import Selection, select
+from deuz_compiler.selection.engine import Selection, opened, select
+from deuz_compiler.selection.judge import Judge
 from deuz_compiler.selection.pool import Pool, Surroundings, build_pool
+from deuz_compiler.selection.rounds import play_rounds
+from deuz_compiler.selection.shares import Shares
+from deuz_compiler.selection.turns import play_turns
 
 PLAIN = Policy(
     budget_tokens=0,
     threshold=0.3,
     ranking=("score", "coverage", "cost"),
-    judging="each-round",
     ordering=("role",),
     pricing="declared",
     faults="raise",
@@ -77,6 +80,7 @@ def pools(
             record(
                 key,
                 draw(st.integers(0, 12)),
+                kind=draw(st.sampled_from(["rag", "memory"])),
                 requirement=own if group is None else by_group[group],
                 score=draw(st.sampled_from([0.1, 0.2, 0.5, 0.9])),
                 content_identity=draw(st.sampled_from([key, key, "x", "y"])),
@@ -109,7 +113,7 @@ class Reading:
             if not candidate.scope.is_eligible:
                 self.fate[key] = reasons.SCOPE_INELIGIBLE
         for requirement in ("preferred", "discretionary"):
-            if self.policy.judging == "at-turn":
+            if self.policy.is_ranking_fixed:
                 self.turns(requirement)
             while self.one_round(requirement):
                 pass
@@ -205,30 +209,46 @@ class Reading:
                 self.fate[key] = reason
 
 
-AT_TURN = {"judging": "at-turn", "ranking": ("score",)}
+FIXED = {"ranking": ("score",)}
 
 
 @given(
     candidates=pools(),
     tokens=st.integers(0, 60),
-    judging=st.sampled_from([{}, AT_TURN]),
+    ranking=st.sampled_from([{}, FIXED]),
 )
 def test_optional_content_enters_as_a_plain_reading_of_the_rules_has_it(
-    candidates: list[Candidate], tokens: int, judging: dict[str, object]
+    candidates: list[Candidate], tokens: int, ranking: dict[str, object]
 ) -> None:
-    policy = budget(tokens, **judging)
+    policy = budget(tokens, **ranking)
     reading = Reading(candidates, policy)
     reading.run()
 
     pool, selection = run(candidates, policy)
 
     # A walk that is cut short may see "too dear" before it sees the obstacle.
-    blocked = {reasons.DEPENDENCY_BLOCKED: reasons.OVER_BUDGET} if judging else {}
+    blocked = {reasons.DEPENDENCY_BLOCKED: reasons.OVER_BUDGET} if ranking else {}
     fates = {d.key: d.reason for d in selection.decisions.values()}
     assert {key: blocked.get(fate, fate) for key, fate in fates.items()} == {
         key: blocked.get(fate, fate) for key, fate in reading.fate.items()
     }
     assert sorted(pool.keys[node] for node in selection.nodes) == sorted(reading.inside)
+
+
+@given(candidates=pools(), tokens=st.integers(0, 60), shared=st.booleans())
+def test_units_may_be_judged_once_or_in_every_round(
+    candidates: list[Candidate], tokens: int, shared: bool
+) -> None:
+    weights = (Share("rag", 1), Share("memory", 1)) if shared else ()
+    policy = budget(tokens, ranking=("score",))
+    kept = []
+    for play in (play_turns, play_rounds):
+        pool = pooled(candidates, policy)
+        tally = opened(pool, policy)
+        play(Judge(tally, policy, "discretionary"), Shares(weights, tokens))
+        kept.append(tally.kept)
+
+    assert kept[0] == kept[1]
 
 
 def problems(candidates: Sequence[Candidate], keys: Sequence[str]) -> list[str]:
@@ -264,7 +284,7 @@ ANY_CLASS: tuple[Requirement, ...] = (
     candidates=pools(ANY_CLASS),
     tokens=st.integers(0, 90),
     search=st.sampled_from(["greedy", "exact"]),
-    judging=st.sampled_from([{}, AT_TURN]),
+    ranking=st.sampled_from([{}, FIXED]),
     overhead=st.builds(
         Overhead, st.integers(0, 5), st.integers(0, 3), st.integers(0, 2)
     ),
@@ -273,11 +293,11 @@ def test_a_bundle_is_legal_and_within_its_budget_and_everything_is_accounted_for
     candidates: list[Candidate],
     tokens: int,
     search: str,
-    judging: dict[str, object],
+    ranking: dict[str, object],
     overhead: Overhead,
 ) -> None:
     policy = budget(
-        tokens, search=search, overhead=overhead, pricing="rendered", **judging
+        tokens, search=search, overhead=overhead, pricing="rendered", **ranking
     )
 
     pool, selection = run(candidates, policy)
@@ -318,15 +338,15 @@ def test_order_of_the_offers_changes_nothing(
 @given(
     candidates=pools(ANY_CLASS),
     tokens=st.integers(0, 90),
-    judging=st.sampled_from([{}, AT_TURN]),
+    ranking=st.sampled_from([{}, FIXED]),
 )
 def test_a_raise_below_the_shortage_changes_no_decision(
-    candidates: list[Candidate], tokens: int, judging: dict[str, object]
+    candidates: list[Candidate], tokens: int, ranking: dict[str, object]
 ) -> None:
-    selection = run(candidates, budget(tokens, **judging))[1]
+    selection = run(candidates, budget(tokens, **ranking))[1]
     shortage = 50 if selection.shortage_tokens is None else selection.shortage_tokens
 
-    raised = run(candidates, budget(tokens + shortage - 1, **judging))[1]
+    raised = run(candidates, budget(tokens + shortage - 1, **ranking))[1]
 
     assert raised.nodes == selection.nodes
     assert [d.reason for d in raised.decisions.values()] == [
@@ -364,3 +384,66 @@ def test_required_tokens_of_a_refusal_are_the_least_total_that_would_fit() -> No
     enough = msgspec.structs.replace(tight, budget_tokens=72)
     assert run(needed, enough)[1].tokens == 72
     assert run(needed, msgspec.structs.replace(tight, budget_tokens=71))[1].refusal
+
+
+def fates(selection: Selection) -> dict[str, str]:
+    return {d.key: d.reason for d in selection.decisions.values()}
+
+
+def test_preferred_content_comes_before_discretionary_whatever_either_scores() -> None:
+    records = (record("a", score=0.9), record("b", score=0.3, requirement="preferred"))
+
+    assert fates(run(records, budget(10))[1]) == {
+        "a": reasons.OVER_BUDGET,
+        "b": reasons.RANKED,
+    }
+
+
+def test_budget_is_a_ceiling_and_no_target() -> None:
+    records = (
+        record("note", 150, score=0.8),
+        record("long", 400, score=0.15),
+        record("longer", 500, score=0.2),
+    )
+
+    selection = run(records, budget(3_000))[1]
+
+    assert selection.tokens == 150
+    assert fates(selection)["long"] == reasons.BELOW_THRESHOLD
+
+
+def test_forms_of_optional_content_compete_and_one_enters() -> None:
+    records = (
+        record("full", 40, score=0.7, content_identity="X"),
+        record("short", 5, score=0.9, content_identity="X"),
+    )
+
+    assert fates(run(records, budget(100))[1]) == {
+        "full": reasons.DUPLICATE_CONTENT,
+        "short": reasons.RANKED,
+    }
+
+
+def test_projection_that_is_in_does_not_stand_in_for_a_dependency() -> None:
+    records = (
+        record("a", 200, score=0.9, projection="short", projection_tokens=5),
+        record("b", score=0.5, depends_on=("a",)),
+    )
+
+    pool, selection = run(records, budget(100, ranking=("score",)))
+
+    assert fates(selection) == {"a": reasons.RANKED, "b": reasons.DEPENDENCY_BLOCKED}
+    assert [pool.keys[node] for node in selection.nodes] == ["a"]
+    assert selection.decisions[0].is_projected
+
+
+def test_dependency_enters_in_full_though_it_has_a_projection() -> None:
+    records = (
+        record("a", 60, score=0.1, projection="short", projection_tokens=5),
+        record("b", score=0.5, depends_on=("a",)),
+    )
+
+    selection = run(records, budget(100))[1]
+
+    assert fates(selection) == {"a": reasons.DEPENDENCY, "b": reasons.RANKED}
+    assert selection.tokens == 70

@@ -133,9 +133,9 @@ def test_hopeless_unit_is_not_walked_to_its_end() -> None:
     assert len(unit.nodes) == 4
 
 
-def test_judging_in_rounds_needs_the_exact_cost() -> None:
+def test_ranking_by_cost_needs_the_exact_cost() -> None:
     chain = [want(f"k{n:03}", 30, depends_on=(f"k{n + 1:03}",)) for n in range(200)]
-    judged = judge(*chain, want("k200"), judging="each-round")
+    judged = judge(*chain, want("k200"), ranking=("score", "cost"))
     unit = first(judged)
     judged.objection(unit)
 
@@ -147,7 +147,6 @@ def test_group_ranks_by_its_best_member_and_its_first_id() -> None:
     judged = judge(
         want("b", score=0.2, priority=5, coverage_keys=("x",), **group),
         want("a", score=0.9, priority=1, coverage_keys=("x", "y"), **group),
-        judging="each-round",
         ranking=("priority", "score", "coverage", "cost", "source"),
     )
     unit = first(judged)

@@ -257,9 +257,12 @@ def test_naming_a_member_names_its_group() -> None:
     assert refused(selection)[0] == refusals.UNRESOLVED_GROUP
 
 
-def test_required_content_that_came_along_is_not_admitted_twice() -> None:
+@pytest.mark.parametrize("requirement", ["mandatory", "required"])
+def test_required_content_that_came_along_is_not_admitted_twice(
+    requirement: str,
+) -> None:
     selection = run(
-        need("a", depends_on=("b",)),
+        need("a", requirement=requirement, content_identity="A", depends_on=("b",)),
         need("b", requirement="required", content_identity="B"),
         need("b2", 1, requirement="required", content_identity="B"),
     )
@@ -277,3 +280,39 @@ def test_required_record_whose_gate_fails_is_left_out() -> None:
 
 def test_content_without_an_identity_is_named_by_its_key() -> None:
     assert refused(run(need("a", 101)))[1] == ("a",)
+
+
+@pytest.mark.parametrize("requirement", ["mandatory", "required"])
+def test_equal_prices_go_to_the_smaller_id(requirement: str) -> None:
+    forms = [
+        need(key, content_identity="X", requirement=requirement) for key in ("b", "a")
+    ]
+
+    assert chosen(run(*forms)) == ["a"]
+
+
+@pytest.mark.parametrize("requirement", ["mandatory", "required"])
+def test_needed_content_is_refused_rather_than_shortened(requirement: str) -> None:
+    smaller = {"projection": "x", "projection_tokens": 1, "requirement": requirement}
+    selection = run(need("a", 101, **smaller))
+
+    assert refused(selection)[0] == refusals.INSUFFICIENT_BUDGET
+
+
+def test_refusal_of_required_content_names_what_would_be_enough() -> None:
+    records = (need("a", 30), need("b", 80, requirement="required"))
+
+    refusal = run(*records).refusal
+    assert refusal is not None
+    assert (refusal.required_tokens, refusal.available_tokens) == (110, 100)
+    assert refusal.total_tokens == 100
+    assert run(*records, tokens=110).refusal is None
+    assert run(*records, tokens=109).refusal is not None
+
+
+def test_refusal_that_tokens_cannot_help_names_none() -> None:
+    refusal = run(need("a", depends_on=("ghost",))).refusal
+
+    assert refusal is not None
+    assert (refusal.required_tokens, refusal.available_tokens) == (None, None)
+    assert refusal.total_tokens == 100

@@ -13,7 +13,6 @@ POLICY = Policy(
     budget_tokens=0,
     pricing="declared",
     threshold=0.3,
-    judging="each-round",
     ranking=("score", "coverage", "cost"),
 )
 
@@ -53,7 +52,7 @@ def test_equal_relevance_goes_to_new_coverage_then_to_the_cheaper() -> None:
     assert by_cost == {"b": reasons.RANKED, "a": reasons.OVER_BUDGET}
 
 
-def test_rejection_is_final_though_a_later_round_would_make_it_cheaper() -> None:
+def test_unit_is_turned_away_in_the_round_in_which_it_stops_fitting() -> None:
     fates = play(
         want("a", 50, score=0.9, depends_on=("tool",)),
         want("b", 1, score=0.8, depends_on=("big", "tool")),
@@ -62,7 +61,7 @@ def test_rejection_is_final_though_a_later_round_would_make_it_cheaper() -> None
         tokens=105,
     )
 
-    # At first b would cost 56 and fits; after a, big and b together cost 46 of 45.
+    # At first b would cost 56 and fits; after a, it and big cost 46 of 45.
     assert fates["b"] == reasons.OVER_BUDGET
     assert fates["big"] == reasons.RANKED
 
@@ -130,3 +129,47 @@ def test_waiting_unit_whose_content_came_in_meanwhile_is_left_alone() -> None:
     )
 
     assert fates == {"m": reasons.RANKED}
+
+
+def test_unit_that_waits_goes_on_waiting_when_it_becomes_cheaper() -> None:
+    # After m has brought the tool, r1 would fit the share of rag; but r2 comes first.
+    fates = play(
+        want("m", 10, kind="memory", score=0.8, depends_on=("tool",)),
+        want("r1", 25, score=0.9, depends_on=("tool",)),
+        want("r2", 50, score=0.5),
+        want("tool", 30, kind="tools", score=0.1),
+        tokens=100,
+        shares=(Share("memory", 1), Share("rag", 1)),
+    )
+
+    assert fates == {
+        "m": reasons.RANKED,
+        "r1": reasons.OVER_BUDGET,
+        "r2": reasons.RANKED,
+        "tool": reasons.DEPENDENCY,
+    }
+
+
+def test_share_that_says_no_tells_what_was_short() -> None:
+    shares = (Share("memory", 1), Share("rag", 1))
+    policy = msgspec.structs.replace(POLICY, budget_tokens=101, shares=shares)
+    records = [want("m", 41, kind="memory"), want("r", 60)]
+    pool = build_pool(records, policy, around=Surroundings(), estimate=len)
+    tally = Tally(pool, 101)
+
+    play_rounds(Judge(tally, policy, "discretionary"), Shares(shares, 101))
+
+    # Both are in; with 120 each would be in by its own share.
+    assert tally.remaining == 0
+    assert tally.shortage == 19
+
+
+def test_other_forms_leave_the_contest_when_one_enters() -> None:
+    fates = play(
+        want("a", score=0.9, content_identity="X"),
+        want("b", score=0.8, content_identity="X"),
+        want("c", score=0.7),
+        tokens=100,
+    )
+
+    assert fates == {"a": reasons.RANKED, "c": reasons.RANKED}

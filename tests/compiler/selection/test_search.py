@@ -1,5 +1,6 @@
 """The exact search against brute force over every subset of what is needed."""
 
+import random
 from collections.abc import Sequence
 from itertools import chain, combinations
 
@@ -65,6 +66,56 @@ def test_search_finds_the_bundle_that_greedy_misses() -> None:
     assert (exact.search.outcome, exact.search.is_complete) == ("found", True)
 
 
+def test_what_was_found_is_recorded_by_its_classes() -> None:
+    decisions = run(trap(), 660)[1].decisions
+
+    assert [
+        (d.key, d.stage, d.reason) for d in decisions.values() if d.is_selected
+    ] == [
+        ("a1", "mandatory", "mandatory"),
+        ("r", "mandatory", "dependency"),
+        ("b1", "required", "required"),
+    ]
+
+
+def test_group_that_was_found_is_recorded_as_required() -> None:
+    group = {"group_id": "g", "is_group_required": True, "requirement": "required"}
+    members = [
+        record("c1", "C", 10, depends_on=("r",), **group),
+        record("c2", "D", 10, **group),
+    ]
+
+    selection = run([*trap(), *members], 690)[1]
+
+    assert selection.search is not None
+    assert selection.search.outcome == "found"
+    assert [selection.decisions[node].stage for node in selection.nodes] == [
+        "mandatory",
+        "required",
+        "required",
+        "required",
+        "mandatory",
+    ]
+
+
+def test_every_form_tried_is_a_node() -> None:
+    selection = run(trap(), 660)[1]
+
+    # b1 is the only form of B and goes first; then a1 enters, and a2 is too dear.
+    assert selection.search is not None
+    assert (selection.search.nodes, selection.search.limit_nodes) == (3, 20_000)
+    limited = run(trap(), 660, search_nodes=2)[1].search
+    assert limited is not None
+    assert (limited.nodes, limited.is_complete) == (2, False)
+
+
+def test_where_nothing_is_needed_nothing_is_tried() -> None:
+    selection = run([record("a", "A", 9, requirement="discretionary")], 2)[1]
+
+    assert selection.search is not None
+    assert (selection.search.outcome, selection.search.nodes) == ("confirmed", 0)
+
+
 def test_search_proves_that_no_bundle_exists() -> None:
     selection = run(trap(), 657)[1]
 
@@ -120,6 +171,37 @@ def test_need_may_be_met_by_another_class_that_comes_along() -> None:
     )
 
     assert [pool.keys[node] for node in selection.nodes] == ["b1", "a9"]
+
+
+def test_need_that_nothing_brings_along_is_not_met() -> None:
+    bad = record(
+        "bad", "X", 1, requirement="discretionary", scope=Eligibility(is_eligible=False)
+    )
+    selection = run(
+        [
+            record("a1", "A", 1, depends_on=("bad",)),
+            record("a9", "A", 5, requirement="discretionary"),
+            bad,
+        ],
+        100,
+    )[1]
+
+    assert selection.refusal is not None
+    assert selection.search is not None
+    assert selection.search.outcome == "none"
+
+
+def test_need_that_came_along_is_not_chosen_again() -> None:
+    # Greedy goes by identity and takes b1 first, which then keeps a from its own form.
+    forms = [
+        record("a", "Z", 5, depends_on=("b2",)),
+        record("b1", "B", 1),
+        record("b2", "B", 9),
+    ]
+
+    assert run(forms, 100, search="greedy")[1].refusal is not None
+    pool, selection = run(forms, 100)
+    assert [pool.keys[node] for node in selection.nodes] == ["a", "b2"]
 
 
 def test_many_needs_do_not_exhaust_the_stack() -> None:
@@ -238,3 +320,43 @@ def test_search_agrees_with_brute_force(
     else:
         assert selection.refusal is None
         assert selection.tokens == least
+
+
+def drawn(chance: random.Random) -> list[Candidate]:
+    """Draw a small pool without hypothesis: thousands of them in a few seconds."""
+    keys = [f"k{n}" for n in range(chance.randint(2, 7))]
+    return [
+        record(
+            key,
+            chance.choice([*CONTENTS, key]),
+            chance.randint(0, 9),
+            requirement=chance.choice(["mandatory", "required", "discretionary"]),
+            depends_on=tuple(chance.sample(keys, chance.choice([0, 0, 1, 2]))),
+            scope=Eligibility(is_eligible=chance.random() < 0.9),
+        )
+        for key in keys
+    ]
+
+
+def test_greedy_and_exact_stand_the_test_of_thousands_of_pools() -> None:
+    chance = random.Random(4)  # Any seed will do; this one makes the run repeatable.
+    rescued = proved = cheaper = 0
+    for _ in range(3_000):
+        candidates, tokens = drawn(chance), chance.randint(0, 40)
+        least = cheapest(candidates)
+        greedy = run(candidates, tokens, threshold=1.0, search="greedy")[1]
+        exact = run(candidates, tokens, threshold=1.0)[1]
+
+        is_possible = least is not None and least <= tokens
+        assert (exact.refusal is None) == is_possible, candidates
+        if least is None or least > tokens:
+            # What greedy releases is always legal, so here it must refuse too.
+            assert greedy.refusal is not None, candidates
+            proved += 1
+            continue
+        assert exact.tokens == least, candidates
+        assert greedy.refusal is not None or greedy.tokens >= least, candidates
+        rescued += greedy.refusal is not None
+        cheaper += greedy.refusal is None and greedy.tokens > least
+
+    assert min(rescued, proved, cheaper) >= 20

@@ -57,3 +57,11 @@ def test_shortage_is_the_least_raise_that_admits(
     assert shortage is not None
     assert admits(room + shortage)
     assert not admits(room + shortage - 1)
+
+
+def test_shortage_of_an_unused_share_is_a_whole_number() -> None:
+    shares = Shares((Share("a", 2), Share("b", 1)), 10)
+
+    # 7 of a need 10.5 tokens of room; 3 of b need 9, and there are 10.
+    assert repr(shares.shortage("a", 7)) == "1"
+    assert shares.shortage("b", 3) == -1

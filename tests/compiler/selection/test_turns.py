@@ -113,3 +113,22 @@ def test_content_that_is_in_by_another_form_has_no_turn() -> None:
     )
 
     assert fates == {"a": reasons.RANKED}
+
+
+def test_unit_is_charged_to_its_own_kind_with_all_it_brings_along() -> None:
+    # The tool is of kind memory, but rag asked for it: memory still has its half.
+    fates, _ = play(
+        want("r", 10, score=0.9, depends_on=("tool",)),
+        want("tool", 40, kind="memory", score=0.1),
+        want("m", 50, kind="memory", score=0.2),
+        want("q", 1, score=0.3),
+        tokens=101,
+        shares=HALVES,
+    )
+
+    assert fates == {
+        "r": reasons.RANKED,
+        "tool": reasons.DEPENDENCY,
+        "m": reasons.RANKED,
+        "q": reasons.REALLOCATED,
+    }

@@ -1,4 +1,5 @@
 import pytest
+
 from deuz_proxy.demo.script import STEPS, TOOLS
 from deuz_proxy.demo.show import describe, run_demo
 

@@ -173,13 +173,13 @@ def talk_with_tool_runner() -> list[Any]:
             system=MARKED_SYSTEM,
             tools=[read_log],
             thread=False,
-            messages=[{"role": "user", "content": QUESTIONS[0]}],
+            messages=[{"role": "user", "content": QUESTIONS[2]}],
         )
         return [message.model_dump(mode="json") for message in runner]
 
 
 def talk_into_errors() -> list[Any]:
-    """A broken rule, faults of the server with a retry, and an unknown model."""
+    """A broken rule, a forged signature, a busy server, an unknown model."""
     question: Any = [{"role": "user", "content": QUESTIONS[0]}]
     orphan: Any = [
         {
@@ -211,7 +211,6 @@ def talk_into_errors() -> list[Any]:
             send(orphan),
             send(forged),
             send(question, "fake-error-529"),
-            send(question, "fake-error-500"),
             send([]),
             _failure(lambda: client.models.retrieve("no-such-model")),
         ]
@@ -233,12 +232,20 @@ def talk_beside_the_messages() -> list[Any]:
         models = [model.id for model in client.models.list()]
         header = {k: v for k, v in raw.headers.items() if k not in _VARYING}
         body = json.loads(raw.http_response.content)
-        return [counted.input_tokens, raw.http_response.status_code, header, body, models]
+        return [
+            counted.input_tokens,
+            raw.http_response.status_code,
+            header,
+            body,
+            models,
+        ]
 
 
 def _content(answer: Any) -> list[Any]:
     """Return the content as history, without the members that were not sent."""
-    return [block.model_dump(mode="json", exclude_none=True) for block in answer.content]
+    return [
+        block.model_dump(mode="json", exclude_none=True) for block in answer.content
+    ]
 
 
 def _failure(act: Callable[[], object]) -> list[Any]:

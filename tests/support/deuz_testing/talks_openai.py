@@ -16,7 +16,9 @@ from pydantic import BaseModel
 
 from deuz_testing.ways import Talk
 
-SYSTEM = "You are the on-call assistant of the orders team. Look before you guess. " * 12
+SYSTEM = (
+    "You are the on-call assistant of the orders team. Look before you guess. " * 12
+)
 QUESTIONS = (
     "What does our retry policy for payments say?",
     "When do releases stop, and who may release?",
@@ -120,10 +122,7 @@ def talk_with_tools() -> list[Any]:
                 messages.append(message.model_dump(exclude_none=True))
                 if not message.tool_calls:
                     break
-                for call in message.tool_calls:
-                    messages.append(
-                        {"role": "tool", "tool_call_id": call.id, "content": RESULT}
-                    )
+                messages += _results_of(message)
     return results
 
 
@@ -145,13 +144,17 @@ def talk_with_tools_streamed_async() -> list[Any]:
                     results.append(answer.model_dump(mode="json"))
                     message = answer.choices[0].message
                     messages.append(_resent(message))
-                    for call in message.tool_calls or ():
-                        messages.append(
-                            {"role": "tool", "tool_call_id": call.id, "content": RESULT}
-                        )
+                    messages += _results_of(message)
         return results
 
     return asyncio.run(run())
+
+
+def _results_of(message: Any) -> list[Any]:
+    return [
+        {"role": "tool", "tool_call_id": call.id, "content": RESULT}
+        for call in message.tool_calls or ()
+    ]
 
 
 def _resent(message: Any) -> dict[str, Any]:
@@ -168,7 +171,7 @@ def talk_parsed() -> list[Any]:
     results: list[Any] = []
     messages: list[Any] = [{"role": "system", "content": SYSTEM}]
     with OpenAI() as client:
-        for question in QUESTIONS[:2]:
+        for question in QUESTIONS:
             messages.append({"role": "user", "content": question})
             answer = client.chat.completions.parse(
                 model="fake", messages=messages, response_format=Finding
@@ -243,7 +246,6 @@ def talk_into_errors() -> list[Any]:
         return [
             _failure(lambda: chat.create(model="fake", messages=orphan)),
             _failure(lambda: chat.create(model="fake-error-500", messages=question)),
-            _failure(lambda: chat.create(model="fake-error-429", messages=question)),
             _failure(lambda: chat.create(model="fake", messages=[])),
             _failure(lambda: client.models.retrieve("no-such-model")),
             _failure(lambda: client.get("/no/such/path", cast_to=object)),

@@ -1,4 +1,4 @@
-"""One talk of a real client, recorded on each way to the provider: direct or through us.
+"""One talk of a real client, recorded on each way to the provider.
 
 Rules:
 - A talk builds its client without arguments: only the base-URL variables lead it.
@@ -38,15 +38,19 @@ _HOP = frozenset(
     }
 )
 _BLOCK = rb'<%b (?:[^"\\]|\\.)*?</%b>' % (BLOCK_TAG.encode(), BLOCK_TAG.encode())
+# On the Anthropic wire a string becomes a list around its own bytes.
 INSERTED = re.compile(
+    rb'\[\{"type":"text","text":(?P<own>"(?:[^"\\]|\\.)*")\},'
+    rb'\{"type":"text","text":"(?P<listed>%b)"\}\]|'
     rb',\{"role":"user","content":"(?P<turn>%b)"\}'
     rb'|,\{"type":"text","text":"(?P<part>%b)"\}'
-    rb"|\\n\\n(?P<spliced>%b)" % (_BLOCK, _BLOCK, _BLOCK)
+    rb"|\\n\\n(?P<spliced>%b)" % (_BLOCK, _BLOCK, _BLOCK, _BLOCK)
 )
+_TEXTS = ("listed", "turn", "part", "spliced")
 NOTES = {
     "payments": "Payments are retried three times; a decline is final.",
     "releases": "Releases stop when half of the error budget is spent.",
-    "database": "The database pool has twenty connections; a waiter gives up after 3 s.",
+    "database": "The database pool has twenty connections; a waiter gives up.",
 }
 RULE = "The team wants short answers."
 
@@ -56,7 +60,7 @@ class Talk:
     """What one client does; returns what it got, as JSON values.
 
     In a `conversation` every request continues the one before. `settings` are the
-    provider's.
+    provider's, `notes` are the documents of the sidecar's source, by title.
     """
 
     name: str
@@ -64,6 +68,7 @@ class Talk:
     run: Callable[[], list[Any]]
     is_conversation: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=lambda: NOTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +100,24 @@ class Recorder:
         return known
 
     def _record(self, talk: Talk, way: str) -> Recording:
+        settings = {"minimum_cached_tokens": 16, "cache_step_tokens": 4}
         provider = FakeProvider(
-            minimum_cached_tokens=16,
-            cache_step_tokens=4,
             clock=lambda: NOW,
             alternate=way == COMPILE_PART,
-            **talk.settings,
+            **{**settings, **talk.settings},
         )
         with provider_in_thread(provider):
             if way == DIRECT:
                 with client_environment(provider.url):
                     return Recording(talk.run(), tuple(provider.requests))
             folder = self._make_folder(f"{talk.name}-{way}")
-            with sidecar_in_thread(folder, _config(folder, provider, way)) as sidecar:
+            config = sidecar_config(
+                provider.url,
+                mode=OBSERVE if way == OBSERVE else COMPILE,
+                placement="part" if way == COMPILE_PART else "turn",
+                sources=write_sources(folder, talk.notes),
+            )
+            with sidecar_in_thread(folder, config) as sidecar:
                 with client_environment(sidecar.url):
                     results = talk.run()
                 told = sidecar.told(len(self(talk, DIRECT).requests))
@@ -126,20 +136,16 @@ def client_environment(url: str) -> Iterator[None]:
         yield
 
 
-def _config(folder: Path, provider: FakeProvider, way: str) -> Json:
-    notes = folder / "notes"
-    notes.mkdir()
-    for name, text in NOTES.items():
-        (notes / f"{name}.md").write_text(f"# {name.title()}\n\n{text}\n")
+def write_sources(folder: Path, notes: Mapping[str, str]) -> tuple[Json, Json]:
+    """Return a source of documents, written into the folder, and one of a rule."""
+    documents = folder / "notes"
+    documents.mkdir()
+    for name, text in notes.items():
+        (documents / f"{name}.md").write_text(f"# {name.title()}\n\n{text}\n")
     rule = {"id": "tone", "text": RULE, "mandatory": True}
-    return sidecar_config(
-        provider.url,
-        mode=OBSERVE if way == OBSERVE else COMPILE,
-        placement="part" if way == COMPILE_PART else "turn",
-        sources=(
-            {"id": "notes", "kind": "rag", "type": "files", "path": str(notes)},
-            {"id": "rules", "kind": "memory", "type": "static", "records": [rule]},
-        ),
+    return (
+        {"id": "notes", "kind": "rag", "type": "files", "path": str(documents)},
+        {"id": "rules", "kind": "memory", "type": "static", "records": [rule]},
     )
 
 
@@ -148,9 +154,25 @@ def end_to_end_lines(logged: LoggedRequest) -> list[tuple[bytes, bytes]]:
     return [line for line in logged.headers if line[0].lower() not in _HOP]
 
 
-def without_inserted(body: bytes) -> bytes:
-    """Return the body without the ranges that only a sidecar writes."""
-    return INSERTED.sub(b"", body)
+def without_inserted(body: bytes, own: bytes) -> bytes:
+    """Return the body without what only a sidecar writes.
+
+    `own` is the client's body: it tells whether the client wrote a list, or the list
+    is the sidecar's.
+    """
+    bare = b""
+    position = 0
+    for match in INSERTED.finditer(body):
+        bare += body[position : match.start()]
+        position = match.end()
+        if match["own"] is not None:
+            is_list = own[len(bare) : len(bare) + 1] == b"["
+            bare += (
+                b'[{"type":"text","text":%b}]' % match["own"]
+                if is_list
+                else (match["own"])
+            )
+    return bare + body[position:]
 
 
 def blocks_of(body: bytes) -> list[tuple[int, bytes]]:
@@ -160,8 +182,8 @@ def blocks_of(body: bytes) -> list[tuple[int, bytes]]:
     """
     found = []
     for match in INSERTED.finditer(body):
-        before = without_inserted(body[: match.start()])
-        text = match["turn"] or match["part"] or match["spliced"]
+        before = INSERTED.sub(b"", body[: match.start()])
+        text = next(match[name] for name in _TEXTS if match[name] is not None)
         found.append((before.count(b'"role":'), text))
     return found
 

@@ -6,7 +6,7 @@ Rules:
 - Eligibility, relevance and token counts are taken as declared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -98,12 +98,12 @@ def load_declared(request: bytes, candidates: bytes, policy: bytes) -> Declared:
     raw = parse_json(policy, where="policy", faults=faults)
     rules = load_record(DeclaredPolicy, raw, where="policy", faults=faults)
     pool = _pool(candidates, faults)
+    faults.extend(_foreign_schemas(asked, pool, rules))
+    if asked is not None:
+        faults.extend(_request_faults(asked, rules))
     if asked is None or rules is None or faults:
         raise MalformedInput(tuple(faults))
-    declared = Declared(asked, pool, rules)
-    if mismatches := tuple(_mismatches(declared)):
-        raise MalformedInput(mismatches)
-    return declared
+    return Declared(asked, pool, rules)
 
 
 def _pool(payload: bytes, faults: list[str]) -> tuple[DeclaredCandidate, ...]:
@@ -116,22 +116,28 @@ def _pool(payload: bytes, faults: list[str]) -> tuple[DeclaredCandidate, ...]:
     return load_records(DeclaredCandidate, raw, where="candidates", faults=faults)
 
 
-def _mismatches(declared: Declared) -> list[str]:
-    request, policy = declared.request, declared.policy
-    found = [
-        f"{where}: schema_version is not {expected}"
-        for where, schema, expected in (
-            ("request", request.schema_version, REQUEST_SCHEMA),
-            ("policy", policy.schema_version, POLICY_SCHEMA),
-            *[
-                (f"candidates[{place}]", candidate.schema_version, CANDIDATE_SCHEMA)
-                for place, candidate in enumerate(declared.candidates)
-            ],
-        )
-        if schema != expected
-    ]
+def _foreign_schemas(
+    request: DeclaredRequest | None,
+    pool: Sequence[DeclaredCandidate],
+    policy: DeclaredPolicy | None,
+) -> Iterator[str]:
+    parts: list[tuple[str, str, str]] = []
+    if request is not None:
+        parts.append(("request", request.schema_version, REQUEST_SCHEMA))
+    if policy is not None:
+        parts.append(("policy", policy.schema_version, POLICY_SCHEMA))
+    for place, candidate in enumerate(pool):
+        where = f"candidates[{place}]"
+        parts.append((where, candidate.schema_version, CANDIDATE_SCHEMA))
+    for where, schema, expected in parts:
+        if schema != expected:
+            yield f"{where}: schema_version is not {expected}"
+
+
+def _request_faults(
+    request: DeclaredRequest, policy: DeclaredPolicy | None
+) -> Iterator[str]:
     if request.usable_token_budget < 0:
-        found.append("request: usable_token_budget is negative")
-    if request.policy_version != policy.policy_version:
-        found.append("request: policy_version is not the policy's")
-    return found
+        yield "request: usable_token_budget is negative"
+    if policy is not None and request.policy_version != policy.policy_version:
+        yield "request: policy_version is not the policy's"

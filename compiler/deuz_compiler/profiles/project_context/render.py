@@ -216,12 +216,6 @@ def _words(decision: Decision) -> tuple[str, str, str]:
         return "ADMITTED", "admitted", _STAGES[decision.stage]
     if decision.reason in _GATES:
         return "REJECTED_HARD", _GATES[decision.reason], decision.detail
-    if decision.reason == reasons.OVER_BUDGET and not decision.stage:
-        return (
-            "REJECTED_BUDGET",
-            "budget",
-            "no remaining budget path admits this record",
-        )
     return _REJECTIONS[decision.reason]
 
 

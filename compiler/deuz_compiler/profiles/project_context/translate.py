@@ -45,7 +45,6 @@ def engine_policy(declared: Declared, search: Literal["greedy", "exact"]) -> Pol
         budget_tokens=request.usable_token_budget,
         threshold=policy.min_discretionary_relevance,
         ranking=("score", "coverage", "cost"),
-        judging="each-round",
         ordering=("role",),
         roles=policy.order_roles,
         required=request.required_ids,

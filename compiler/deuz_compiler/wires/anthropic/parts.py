@@ -15,6 +15,7 @@ from deuz_compiler.wires.parts import (
     IMAGE,
     OTHER,
     REASONING,
+    SEALED,
     TEXT,
     TOOL_CALL,
     TOOL_RESULT,
@@ -34,7 +35,10 @@ _KINDS = {
     "tool_result": TOOL_RESULT,
     "thinking": REASONING,
     "redacted_thinking": REASONING,
+    "compaction": SEALED,
 }
+
+_NAMED = (SEALED, OTHER)
 
 
 class _Block(msgspec.Struct):
@@ -137,7 +141,7 @@ def _part(raw: bytes, kind: str, block: _Block, place: Place) -> Part:
         start, end = _content_place(raw, place)
         text = _result_text(bytes(block.content))
         return Part(kind, start, end, text, block.tool_use_id)
-    name = block.type if kind == OTHER else ""
+    name = block.type if kind in _NAMED else ""
     return Part(kind, start, end, block.text or block.thinking, name=name)
 
 

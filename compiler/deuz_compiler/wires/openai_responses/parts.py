@@ -1,0 +1,232 @@
+"""The parts of one Responses item; a message has several, any other item is one.
+
+Rules:
+- A call and its output are items of their own; the output is what a stub replaces, but
+  only where the wire takes any string there.
+- Reasoning is an item that the item behind it cannot do without: it is never cut.
+- Items that hold the provider's summaries, or stand for something it keeps, are sealed.
+"""
+
+import msgspec
+
+from deuz_compiler.errors import NotLifted
+from deuz_compiler.wires.members import array_elements, object_members
+from deuz_compiler.wires.parts import (
+    DOCUMENT,
+    IMAGE,
+    OTHER,
+    REASONING,
+    SEALED,
+    TEXT,
+    TOOL_CALL,
+    TOOL_RESULT,
+    Part,
+    Place,
+    place_of,
+    transcribe,
+    words_of,
+)
+
+_KINDS = {
+    "input_text": TEXT,
+    "output_text": TEXT,
+    "text": TEXT,
+    "refusal": TEXT,
+    "input_image": IMAGE,
+    "input_file": DOCUMENT,
+}
+# The member that says what is called with; the name is the tool's, or the item's type.
+_CALLS = {
+    "function_call": "arguments",
+    "custom_tool_call": "input",
+    "local_shell_call": "action",
+    "shell_call": "action",
+    "apply_patch_call": "operation",
+    "computer_call": "action",
+    "tool_search_call": "arguments",
+    "mcp_approval_request": "arguments",
+}
+_RESULTS = frozenset(
+    {
+        "function_call_output",
+        "custom_tool_call_output",
+        "local_shell_call_output",
+        "shell_call_output",
+        "apply_patch_call_output",
+        "computer_call_output",
+        "tool_search_output",
+        "mcp_approval_response",
+    }
+)
+_REPLACEABLE = frozenset({"function_call_output", "custom_tool_call_output"})
+_RUN_STATE = frozenset({"additional_tools", "configuration_update"})
+_SEALED = _RUN_STATE | {
+    "compaction",
+    "compaction_summary",
+    "compaction_trigger",
+    "context_compaction",
+    "item_reference",
+}
+_ROLES = {"developer": "system"}
+
+
+class _Piece(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    refusal: str = ""
+
+
+class _Item(msgspec.Struct):
+    type: str = "message"
+    role: str = ""
+    id: str | None = None
+    call_id: str | None = None
+    approval_request_id: str = ""
+    name: str = ""
+    content: msgspec.Raw = msgspec.Raw(b"[]")
+    summary: list[_Piece] = []
+    arguments: msgspec.Raw = msgspec.Raw(b"")
+    input: msgspec.Raw = msgspec.Raw(b"")
+    action: msgspec.Raw = msgspec.Raw(b"")
+    operation: msgspec.Raw = msgspec.Raw(b"")
+    output: msgspec.Raw = msgspec.Raw(b"")
+
+
+_item = msgspec.json.Decoder(_Item)
+_piece = msgspec.json.Decoder(_Piece)
+_pieces = msgspec.json.Decoder(list[_Piece] | None)
+
+
+def read_parts(raw: bytes) -> tuple[Part, ...]:
+    """Return the item's parts.
+
+    Raises:
+        NotLifted: not an item of this wire.
+    """
+    try:
+        return _read_parts(raw)
+    except msgspec.DecodeError as fault:
+        raise NotLifted("unknown_shape") from fault
+
+
+def part_span(raw: bytes, index: int) -> Place:
+    """Return the place of one part.
+
+    Raises:
+        NotLifted: not an item of this wire, or it has no such part.
+    """
+    return place_of(read_parts(raw), index)
+
+
+def transcribe_turn(raw: bytes) -> tuple[str, ...]:
+    """Return the item for a summariser to read, one entry for each part.
+
+    Raises:
+        NotLifted: not an item of this wire.
+    """
+    return transcribe(role_of(raw), read_parts(raw))
+
+
+def user_text(raw: bytes) -> str:
+    """Return what the user wrote, without what the sidecar added; "" for others.
+
+    Raises:
+        NotLifted: not an item of this wire.
+    """
+    return words_of(read_parts(raw)) if role_of(raw) == "user" else ""
+
+
+def role_of(raw: bytes) -> str:
+    """Return whose turn the item is, wire-neutral: outputs are a tool's.
+
+    Raises:
+        NotLifted: not an item of this wire.
+    """
+    try:
+        item = _item.decode(raw)
+    except msgspec.DecodeError as fault:
+        raise NotLifted("unknown_shape") from fault
+    if item.type == "message":
+        return _ROLES.get(item.role, item.role)
+    if item.type in _RESULTS:
+        return "tool"
+    return "system" if item.type in _RUN_STATE else "assistant"
+
+
+def _read_parts(raw: bytes) -> tuple[Part, ...]:
+    item = _item.decode(raw)
+    if item.type == "message":
+        return _message_parts(raw, item)
+    if item.type in _CALLS:
+        return (_call(raw, item),)
+    if item.type in _RESULTS:
+        return (_result(raw, item),)
+    if item.type == "reasoning":
+        return (Part(REASONING, 0, 0, _thought(item)),)
+    kind = SEALED if item.type in _SEALED else OTHER
+    return (Part(kind, 0, len(raw), name=item.type),)
+
+
+def _message_parts(raw: bytes, item: _Item) -> tuple[Part, ...]:
+    if not item.role:
+        raise NotLifted("unknown_shape")
+    start, end = _place(raw, "content")
+    value = raw[start:end]
+    if value.startswith(b'"'):
+        return (Part(TEXT, start, end, msgspec.json.decode(value, type=str)),)
+    places = array_elements(value, shift=start)
+    return tuple(_content_part(raw, place) for place in places)
+
+
+def _content_part(raw: bytes, place: Place) -> Part:
+    piece = _piece.decode(raw[place[0] : place[1]])
+    kind = _KINDS.get(piece.type, OTHER)
+    name = piece.type if kind == OTHER else ""
+    return Part(kind, *place, piece.text or piece.refusal, name=name)
+
+
+def _call(raw: bytes, item: _Item) -> Part:
+    said = getattr(item, _CALLS[item.type])
+    name = item.name or item.type
+    return Part(TOOL_CALL, 0, len(raw), _plain(said), _called(item), name)
+
+
+def _result(raw: bytes, item: _Item) -> Part:
+    # Screens, shell logs and approvals have shapes of their own: no stub fits there.
+    place = _place(raw, "output") if item.type in _REPLACEABLE else (0, 0)
+    return Part(TOOL_RESULT, *place, _output_text(bytes(item.output)), _called(item))
+
+
+def _called(item: _Item) -> str:
+    """Return what pairs a call with its output."""
+    return item.call_id or item.approval_request_id or item.id or ""
+
+
+def _output_text(output: bytes) -> str:
+    if not output.startswith(b"["):
+        return _plain(output)
+    pieces = msgspec.json.decode(output, type=list[_Piece])
+    return "\n".join(piece.text or f"[{piece.type}]" for piece in pieces)
+
+
+def _plain(value: bytes | msgspec.Raw) -> str:
+    text = bytes(value)
+    return msgspec.json.decode(text, type=str) if text[:1] == b'"' else text.decode()
+
+
+def _thought(item: _Item) -> str:
+    """Return what can be read of the reasoning: its summary, or its open text."""
+    pieces = item.summary or _pieces.decode(item.content) or []
+    return "\n".join(piece.text for piece in pieces)
+
+
+def _place(raw: bytes, key: str) -> Place:
+    """Return where the member's value stands.
+
+    Raises:
+        NotLifted: there is none.
+    """
+    found = [(m.start, m.end) for m in object_members(raw) if m.key == key]
+    if not found:
+        raise NotLifted("unknown_shape")
+    return found[0]

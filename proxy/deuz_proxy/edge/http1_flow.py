@@ -1,0 +1,129 @@
+"""Flow between a socket and one task: what was read and not taken, what waits to go out.
+
+Rules:
+- Above a mark the socket is not read any further; the mark bounds what is held.
+- One task takes from an inbox, once; pieces come before the fault that follows them.
+- Who waits on a connection that ends is told at once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+# A few reads of the event loop, which takes up to 256 KB at a time.
+_FULL_BYTES = 2**19
+
+
+class Inbox:
+    """The body of one message on its way in."""
+
+    __slots__ = (
+        "_fault",
+        "_held_bytes",
+        "_is_full",
+        "_pieces",
+        "_transport",
+        "_waiter",
+        "is_over",
+    )
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._pieces: deque[bytes] = deque()
+        self._held_bytes = 0
+        self._is_full = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._fault: BaseException | None = None
+        self.is_over = False
+
+    @property
+    def fault(self) -> BaseException | None:
+        """What the body ended with, if it did not end well."""
+        return self._fault
+
+    def put(self, piece: bytes) -> None:
+        """Add what was read."""
+        self._pieces.append(piece)
+        self._held_bytes += len(piece)
+        if self._held_bytes >= _FULL_BYTES and not self._is_full:
+            self._is_full = True
+            self._transport.pause_reading()
+        wake(self._waiter)
+
+    def end(self, fault: BaseException | None = None) -> None:
+        """Say that nothing follows, or why; the first word counts."""
+        if not self.is_over:
+            self.is_over = True
+            self._fault = fault
+            wake(self._waiter)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield what was read until the body ends; raises what it ended with."""
+        while True:
+            while self._pieces:
+                piece = self._pieces.popleft()
+                self._held_bytes -= len(piece)
+                if self._is_full and not self._held_bytes:
+                    self._read_on()
+                yield piece
+            if self._fault is not None:
+                raise self._fault
+            if self.is_over:
+                return
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def drop(self) -> None:
+        """Let go of what is held; nobody will take it."""
+        self._pieces.clear()
+        self._held_bytes = 0
+        if self._is_full:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        self._is_full = False
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+class Outlet:
+    """The way out of one connection: open, or waiting for the other side to read."""
+
+    __slots__ = ("_is_lost", "_waiter", "is_paused")
+
+    def __init__(self) -> None:
+        self._is_lost = False
+        self._waiter: asyncio.Future[None] | None = None
+        self.is_paused = False
+
+    def pause(self) -> None:
+        """Take note that the other side reads more slowly than we write."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Take note that it caught up."""
+        self.is_paused = False
+        wake(self._waiter)
+
+    def lose(self) -> None:
+        """Take note that the connection has ended."""
+        self._is_lost = True
+        self.resume()
+
+    async def drain(self) -> None:
+        """Return once more may be written.
+
+        Raises:
+            ConnectionResetError: the connection ended first.
+        """
+        if self.is_paused:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        if self._is_lost:
+            raise ConnectionResetError
+
+
+def wake(waiter: asyncio.Future[None] | None) -> None:
+    """Wake the task that waits, if it still does."""
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

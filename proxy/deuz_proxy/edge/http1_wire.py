@@ -1,0 +1,376 @@
+"""HTTP/1.1 as bytes: heads read, bodies taken out of their framing. It does no I/O.
+
+Rules:
+- A request is read strictly, since what two readers take differently can be smuggled: a
+  character out of place, a folded line, a bare line end, two statements of one length
+  are errors.
+- An answer's head is read as its clients would: bare line ends, folded lines and odd
+  names pass. How long its body is, is read as strictly as a request's.
+- Names and values are the bytes received; only the space around a value goes.
+- Chunk extensions and trailers end here.
+"""
+
+import re
+from typing import Protocol
+
+import msgspec
+
+Lines = list[tuple[bytes, bytes]]
+
+# A head ends at the first empty line, however its lines end.
+_EMPTY_LINE = re.compile(rb"\n\r?\n")
+_REQUEST = re.compile(
+    rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e\x80-\xff]+) HTTP/1\.([01])"
+)
+_STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (.*))?")
+_FOLD = re.compile(rb"\r?\n[ \t]+")
+_LENGTH = re.compile(rb"[0-9]{1,18}")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_NAME_BYTES = (
+    b"!#$%&'*+-.^_`|~0123456789"
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
+_HEAD_BYTES = b"\t\r\n" + bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
+_SPECIAL = frozenset(
+    {b"connection", b"content-length", b"expect", b"transfer-encoding", b"upgrade"}
+)
+_BODYLESS = frozenset({204, 304})
+_FIRST_FINAL = 200
+MAX_CHUNK_LINE_BYTES = 4096
+MAX_TRAILER_BYTES = 65_536
+
+
+class NotHttp(Exception):
+    """These bytes are not what they should be. The message never holds any of them."""
+
+
+class HeadTooLong(NotHttp):
+    """A head is longer than the limit."""
+
+
+class Framing(Protocol):
+    """What takes one body out of the bytes of its connection."""
+
+    is_complete: bool
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return the body's bytes among these, and what stands behind its end.
+
+        Raises:
+            NotHttp: the framing is broken.
+        """
+
+
+class Length:
+    """A body whose length was stated."""
+
+    __slots__ = ("is_complete", "left_bytes")
+
+    def __init__(self, stated_bytes: int) -> None:
+        self.left_bytes = stated_bytes
+        self.is_complete = stated_bytes == 0
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        """Take no more than was stated; what was read at once stays uncopied."""
+        extra = len(data) - self.left_bytes
+        if extra < 0:
+            self.left_bytes = -extra
+            return data, b""
+        piece, rest = (
+            (data, b"")
+            if extra == 0
+            else (data[: self.left_bytes], data[self.left_bytes :])
+        )
+        self.left_bytes = 0
+        self.is_complete = True
+        return piece, rest
+
+
+class Endless:
+    """A body that ends with its connection, or a tunnel."""
+
+    __slots__ = ("is_complete",)
+
+    def __init__(self) -> None:
+        self.is_complete = False
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        """Take everything."""
+        return data, b""
+
+
+class Chunked:
+    """A body in chunks. What came in one read comes out as one piece."""
+
+    __slots__ = ("_is_in_trailer", "_kept", "_left", "_trailer_bytes", "is_complete")
+
+    def __init__(self) -> None:
+        self._kept = b""
+        # Bytes of the current chunk that have not come, its line end included.
+        self._left = 0
+        self._is_in_trailer = False
+        self._trailer_bytes = 0
+        self.is_complete = False
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes]:
+        """Take chunks out of their framing; cut anywhere, the bytes are the same."""
+        if self._kept:
+            data, self._kept = self._kept + data, b""
+        pieces: list[bytes] = []
+        at = 0
+        while at < len(data) and not self.is_complete:
+            if self._left:
+                at = self._take_chunk(data, at, pieces)
+                continue
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                self._keep(data[at:])
+                at = len(data)
+                break
+            self._read_line(data[at:end])
+            at = end + 2
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return body, data[at:]
+
+    def _take_chunk(self, data: bytes, at: int, pieces: list[bytes]) -> int:
+        """Take what there is of the current chunk; return where to go on."""
+        end = min(at + self._left, len(data))
+        self._left -= end - at
+        # The last two of them are the line end behind the chunk.
+        ends_in = max(0, 2 - self._left)
+        piece = data[at : max(at, end - ends_in)]
+        if piece:
+            pieces.append(piece)
+        line_end = data[at + len(piece) : end]
+        first = 2 - self._left - len(line_end)
+        if line_end and line_end != b"\r\n"[first : first + len(line_end)]:
+            raise NotHttp("chunk without its line end")
+        return end
+
+    def _read_line(self, line: bytes) -> None:
+        if self._is_in_trailer:
+            self._trailer_bytes += len(line)
+            if self._trailer_bytes > MAX_TRAILER_BYTES:
+                raise NotHttp("trailer too long")
+            self.is_complete = not line
+            return
+        size = _CHUNK.fullmatch(line)
+        if size is None:
+            raise NotHttp("not the size of a chunk")
+        length = int(size[1], 16)
+        self._is_in_trailer = length == 0
+        self._left = length + 2 if length else 0
+
+    def _keep(self, start: bytes) -> None:
+        """Keep the start of a line until the rest of it comes."""
+        if len(start) > MAX_CHUNK_LINE_BYTES and not self._is_in_trailer:
+            raise NotHttp("size of a chunk too long")
+        if len(start) > MAX_TRAILER_BYTES:
+            raise NotHttp("trailer too long")
+        self._kept = start
+
+
+class Head:
+    """Collects a head over any number of reads. One connection owns it."""
+
+    __slots__ = ("_kept", "_limit_bytes")
+
+    def __init__(self, *, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._kept = bytearray()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no byte of a head has come."""
+        return not self._kept
+
+    def feed(self, data: bytes) -> tuple[bytes, bytes] | None:
+        """Return the head with its empty line, and what follows it, once it is whole.
+
+        Raises:
+            HeadTooLong: it is longer than the limit.
+        """
+        if not self._kept:
+            # One empty line too many was sent by old clients, and is to be let go.
+            data = data.lstrip(b"\r\n") if data[:1] in b"\r\n" else data
+            found = _EMPTY_LINE.search(data)
+        else:
+            # The empty line may have been cut anywhere in its four bytes.
+            start = max(0, len(self._kept) - 3)
+            self._kept += data
+            found = _EMPTY_LINE.search(self._kept, start)
+            data = bytes(self._kept) if found else b""
+        if found is None:
+            self._kept += data
+            self._check(len(self._kept))
+            return None
+        self._kept.clear()
+        self._check(found.end())
+        return data[: found.end()], data[found.end() :]
+
+    def _check(self, length: int) -> None:
+        if length > self._limit_bytes:
+            raise HeadTooLong("head too long")
+
+
+class RequestHead(msgspec.Struct, frozen=True):
+    """A request's first line and lines; no framing: no body was announced."""
+
+    method: bytes
+    target: bytes
+    is_old: bool
+    lines: Lines
+    framing: Framing | None
+    is_kept_alive: bool
+    expects_continue: bool
+    upgrade: bytes | None
+
+
+class AnswerHead(msgspec.Struct, frozen=True):
+    """An answer's first line and lines; no framing: it has no body."""
+
+    status: int
+    reason: bytes
+    lines: Lines
+    framing: Framing | None
+    is_kept_alive: bool
+
+
+def read_request(head: bytes) -> RequestHead:
+    """Read a request's head.
+
+    Raises:
+        NotHttp: it breaks a rule, or can be read in two ways.
+    """
+    ends = head.count(b"\r\n")
+    if head.count(b"\n") != ends or head.count(b"\r") != ends:
+        raise NotHttp("bare line end")
+    if head.translate(None, _HEAD_BYTES):
+        raise NotHttp("control character")
+    first, *texts = head[:-4].split(b"\r\n")
+    opening = _REQUEST.fullmatch(first)
+    if opening is None or opening[1] == b"CONNECT":
+        raise NotHttp("not a request line")
+    lines = _read_lines(texts)
+    if b"".join([name for name, _ in lines]).translate(None, _NAME_BYTES):
+        raise NotHttp("not the name of a line")
+    special = _special(lines)
+    is_old = opening[3] == b"0"
+    options = _options(special)
+    return RequestHead(
+        method=opening[1],
+        target=opening[2],
+        is_old=is_old,
+        lines=lines,
+        framing=_request_framing(special, is_old=is_old),
+        is_kept_alive=_is_kept(options, is_old=is_old),
+        expects_continue=not is_old and _states(special, b"expect", b"100-continue"),
+        upgrade=_upgrade(special) if b"upgrade" in options else None,
+    )
+
+
+def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
+    """Read the head of the answer to a request of this method.
+
+    Raises:
+        NotHttp: it is no answer, or its length can be read in two ways.
+    """
+    text = head.replace(b"\r\n", b"\n")
+    if b"\n " in text or b"\n\t" in text:
+        text = _FOLD.sub(b" ", text)
+    if b"\r" in text or b"\0" in text:
+        raise NotHttp("control character")
+    first, *texts = text[:-2].split(b"\n")
+    opening = _STATUS.fullmatch(first)
+    if opening is None:
+        raise NotHttp("not a status line")
+    # A space before the colon would hide a line from those who look for its name.
+    lines = [(name.rstrip(b" \t"), value) for name, value in _read_lines(texts)]
+    special = _special(lines)
+    status = int(opening[2])
+    is_old = opening[1] == b"0"
+    framing: Framing | None = None
+    if method != b"HEAD" and status >= _FIRST_FINAL and status not in _BODYLESS:
+        framing = _answer_framing(special)
+    is_kept = _is_kept(_options(special), is_old=is_old)
+    return AnswerHead(
+        status=status,
+        reason=opening[3] or b"",
+        lines=lines,
+        framing=framing,
+        is_kept_alive=is_kept and not isinstance(framing, Endless),
+    )
+
+
+def _read_lines(texts: list[bytes]) -> Lines:
+    lines = []
+    for text in texts:
+        name, colon, value = text.partition(b":")
+        if not name or not colon:
+            raise NotHttp("line without a name")
+        lines.append((name, value.strip(b" \t")))
+    return lines
+
+
+def _special(lines: Lines) -> dict[bytes, list[bytes]]:
+    """Return the values of the lines that say how a message is read."""
+    found: dict[bytes, list[bytes]] = {}
+    for name, value in lines:
+        low = name.lower()
+        if low in _SPECIAL:
+            found.setdefault(low, []).append(value)
+    return found
+
+
+def _options(special: dict[bytes, list[bytes]]) -> frozenset[bytes]:
+    values = special.get(b"connection")
+    if values is None:
+        return frozenset()
+    return frozenset(b",".join(values).lower().translate(None, b" \t").split(b","))
+
+
+def _is_kept(options: frozenset[bytes], *, is_old: bool) -> bool:
+    return b"keep-alive" in options if is_old else b"close" not in options
+
+
+def _states(special: dict[bytes, list[bytes]], name: bytes, value: bytes) -> bool:
+    return any(each.lower() == value for each in special.get(name, ()))
+
+
+def _upgrade(special: dict[bytes, list[bytes]]) -> bytes | None:
+    return next(iter(special.get(b"upgrade", ())), None)
+
+
+def _request_framing(
+    special: dict[bytes, list[bytes]], *, is_old: bool
+) -> Framing | None:
+    lengths = special.get(b"content-length", [])
+    codings = special.get(b"transfer-encoding", [])
+    if len(lengths) + len(codings) > 1:
+        raise NotHttp("length stated more than once")
+    if codings:
+        if is_old or codings[0].lower() != b"chunked":
+            raise NotHttp("unknown transfer coding")
+        return Chunked()
+    stated = _stated(lengths[0]) if lengths else 0
+    return Length(stated) if stated else None
+
+
+def _answer_framing(special: dict[bytes, list[bytes]]) -> Framing:
+    lengths = special.get(b"content-length", [])
+    codings = [each.lower() for each in special.get(b"transfer-encoding", ())]
+    if codings and codings != [b"identity"]:
+        if codings != [b"chunked"] or lengths:
+            raise NotHttp("unknown transfer coding, or a length beside it")
+        return Chunked()
+    if not lengths:
+        return Endless()
+    if lengths.count(lengths[0]) != len(lengths):
+        raise NotHttp("lengths that differ")
+    return Length(_stated(lengths[0]))
+
+
+def _stated(value: bytes) -> int:
+    if _LENGTH.fullmatch(value) is None:
+        raise NotHttp("not a length")
+    return int(value)

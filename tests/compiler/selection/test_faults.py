@@ -1,0 +1,210 @@
+import msgspec
+import pytest
+
+from deuz_compiler.errors import MalformedInput
+from deuz_compiler.records.candidate import Candidate
+from deuz_compiler.records.policy import Overhead, Policy, Share
+from deuz_compiler.selection.faults import Sifted, input_faults, sift
+
+STRICT = Policy(budget_tokens=1, faults="raise")
+LENIENT = Policy(budget_tokens=1)
+
+
+def record(key: str, **fields: object) -> Candidate:
+    known = {"source": "s", "kind": "rag", "text": "SECRET", "record_id": key, **fields}
+    return Candidate(**known)  # type: ignore[arg-type]  # Builder.
+
+
+def faults(*candidates: Candidate, policy: Policy = STRICT) -> tuple[str, ...]:
+    with pytest.raises(MalformedInput) as caught:
+        sift(candidates, policy, placed=frozenset({"s/placed"}))
+    return caught.value.faults
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"tokens": -1}, "tokens -1 is negative"),
+        ({"label_tokens": -2}, "label_tokens -2 is negative"),
+        ({"projection_tokens": -3}, "projection_tokens -3 is negative"),
+        ({"tokens": 1.5}, "tokens is not a whole number"),
+        (
+            {"requirement": "mandtory"},
+            "requirement is not one of mandatory, required, preferred, discretionary",
+        ),
+        ({"score": 1.1}, "score 1.1 is outside 0 to 1"),
+        ({"score": float("nan")}, "score nan is outside 0 to 1"),
+        ({"priority": 1_001}, "priority 1001 is outside -1000 to 1000"),
+        ({"priority": -1_001}, "priority -1001 is outside -1000 to 1000"),
+        ({"depends_on": ("s/ghost",)}, "depends on unknown s/ghost"),
+    ],
+)
+def test_field_out_of_its_range_is_named(fields: dict[str, object], fault: str) -> None:
+    assert faults(record("a", **fields)) == (f"candidate s/a: {fault}",)
+
+
+def test_limits_themselves_are_within_the_limits() -> None:
+    records = (
+        record("x" * 256, tokens=0, label_tokens=0, projection_tokens=0, score=0.0),
+        record("y", priority=1_000, score=1.0),
+        record("z", priority=-1_000),
+    )
+    policy = msgspec.structs.replace(
+        STRICT,
+        budget_tokens=0,
+        ceiling_tokens=0,
+        overhead=Overhead(0, 0, 0),
+        threshold=1.0,
+        search_nodes=1,
+        search="exact",
+        pricing="rendered",
+    )
+
+    assert sift(records, policy, placed=frozenset()) == Sifted(records, ())
+
+
+@pytest.mark.parametrize("key", ["", "x" * 257])
+def test_id_has_1_to_256_characters(key: str) -> None:
+    assert faults(record(key)) == (
+        f"candidate {('s/' + key)[:256]}: id is not 1 to 256 characters long",
+    )
+
+
+@pytest.mark.parametrize("character", ["\n", "\x00", "\x7f", "\x85", "\ud800"])
+def test_id_without_control_characters_is_shown_without_them(character: str) -> None:
+    assert faults(record(f"a{character}b")) == (
+        "candidate s/a?b: id holds a control character",
+    )
+
+
+def test_all_faults_are_told_at_once_and_none_is_content() -> None:
+    found = faults(
+        record("a", tokens=-1, score=2.0),
+        record("a"),
+        record("b", group_id="g", is_group_required=True),
+        record("c", group_id="g", is_group_required=True, requirement="preferred"),
+        record("d", depends_on=("s/a", "s/nobody", "s/placed")),
+    )
+
+    assert found == (
+        "candidate s/a: tokens -1 is negative",
+        "candidate s/a: score 2.0 is outside 0 to 1",
+        "candidate s/a: duplicate",
+        "group g: members of classes discretionary, preferred",
+        "group g: members of classes discretionary, preferred",
+        "candidate s/d: depends on unknown s/nobody",
+    )
+    assert "SECRET" not in "".join(found)
+
+
+def test_faults_of_policy_and_records_are_told_together() -> None:
+    policy = msgspec.structs.replace(STRICT, budget_tokens=-1)
+    records = (record("a", tokens=-1), record("b", depends_on=("s/ghost",)))
+
+    assert faults(*records, policy=policy) == (
+        "policy: budget_tokens -1 is negative",
+        "candidate s/a: tokens -1 is negative",
+        "candidate s/b: depends on unknown s/ghost",
+    )
+    # Where not all records could be read, the ghost may be one of the others.
+    assert input_faults(records, policy) == (
+        "policy: budget_tokens -1 is negative",
+        "candidate s/a: tokens -1 is negative",
+    )
+
+
+def test_optional_group_of_mixed_classes_is_no_fault() -> None:
+    records = (
+        record("a", group_id="g"),
+        record("b", group_id="g", requirement="preferred"),
+    )
+
+    assert sift(records, STRICT, placed=frozenset()) == Sifted(records, ())
+
+
+def test_lenient_policy_leaves_faulty_records_out_and_says_why() -> None:
+    good, again, bad = record("a"), record("a", text="later"), record("b", tokens=-1)
+    waiting = record("c", depends_on=("s/ghost",))
+
+    sifted = sift((good, again, bad, waiting), LENIENT, placed=frozenset())
+
+    assert sifted.candidates == (good, waiting)
+    assert sifted.excluded == ((again, "duplicate-record"), (bad, "malformed"))
+
+
+def test_group_of_mixed_classes_is_left_out_as_malformed() -> None:
+    grouped = {"group_id": "g", "is_group_required": True}
+    members = (record("a", **grouped), record("b", requirement="preferred", **grouped))
+
+    sifted = sift((*members, record("c")), LENIENT, placed=frozenset())
+
+    assert [candidate.record_id for candidate in sifted.candidates] == ["c"]
+    assert sifted.excluded == tuple([(member, "malformed") for member in members])
+
+
+def test_required_group_that_loses_a_faulty_member_is_left_out_whole() -> None:
+    grouped = {"group_id": "g", "is_group_required": True}
+    claim, again = record("claim", **grouped), record("claim", **grouped)
+    limit = record("limit", tokens=-1, **grouped)
+    other = record("other", group_id="h", is_group_required=True)
+
+    sifted = sift((claim, limit, again, other), LENIENT, placed=frozenset())
+
+    assert sifted.candidates == (other,)
+    assert [reason for _, reason in sifted.excluded] == [
+        "dependency-blocked",
+        "malformed",
+        "duplicate-record",
+    ]
+
+
+def test_record_of_an_unknown_class_may_not_be_left_out() -> None:
+    bad = record("a", requirement="mandtory")
+
+    assert faults(bad, record("b", tokens=-1), policy=LENIENT) == (
+        "candidate s/a: requirement is not one of "
+        "mandatory, required, preferred, discretionary",
+    )
+
+
+def test_faulty_mandatory_record_is_an_error_all_the_same() -> None:
+    bad = record("a", tokens=-1, requirement="mandatory")
+
+    assert faults(bad, record("b", tokens=-1), policy=LENIENT) == (
+        "candidate s/a: tokens -1 is negative",
+    )
+
+
+def test_mandatory_record_offered_twice_is_no_error() -> None:
+    twice = record("a", requirement="mandatory")
+
+    assert sift((twice, twice), LENIENT, placed=frozenset()).candidates == (twice,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"budget_tokens": -1}, "budget_tokens -1 is negative"),
+        ({"ceiling_tokens": -1}, "ceiling_tokens -1 is negative"),
+        ({"overhead": Overhead(-1)}, "block_tokens -1 is negative"),
+        ({"overhead": Overhead(0, -1)}, "record_tokens -1 is negative"),
+        ({"overhead": Overhead(0, 0, -1)}, "between_tokens -1 is negative"),
+        ({"threshold": 1.5}, "threshold 1.5 is outside 0 to 1"),
+        ({"search_nodes": 0}, "search_nodes 0 is below 1"),
+        ({"mandatory_form": "full"}, "mandatory_form: Invalid enum value 'full'"),
+        ({"ranking": ("luck",)}, "ranking: Invalid enum value 'luck' - at `$[0]`"),
+        (
+            {"search": "exact", "pricing": "declared"},
+            "search exact needs pricing rendered",
+        ),
+        ({"shares": (Share("a", 0),)}, "shares add up to nothing"),
+        ({"shares": (Share("a", -1), Share("b", 2))}, "share a weight -1 is negative"),
+        ({"shares": (Share("a", 1), Share("a", 1))}, "share a is given twice"),
+    ],
+)
+def test_faulty_policy_is_an_error_even_where_records_would_be_left_out(
+    fields: dict[str, object], fault: str
+) -> None:
+    policy = msgspec.structs.replace(LENIENT, **fields)
+
+    assert faults(policy=policy) == (f"policy: {fault}",)

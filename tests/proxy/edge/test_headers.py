@@ -1,0 +1,54 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_proxy.edge.headers import header_text, request_headers, response_headers
+
+
+def test_request_lines_cross_in_order_with_case_and_repetition() -> None:
+    lines = [(b"B", b"1"), (b"a", b"2"), (b"b", b"3"), (b"B", b"1")]
+
+    assert request_headers(lines) == lines
+
+
+def test_lines_that_belong_to_one_hop_stay_behind() -> None:
+    hop = [b"Connection", b"Keep-Alive", b"Proxy-Connection", b"TE", b"Trailer"]
+    hop += [b"Transfer-Encoding", b"Upgrade", b"Host", b"Expect", b"Content-Length"]
+
+    assert request_headers([(name, b"x") for name in hop]) == []
+
+
+def test_lines_that_connection_names_stay_behind_in_both_directions() -> None:
+    lines = [(b"Connection", b"close, X-One"), (b"connection", b" x-two "), (b"X", b"")]
+    named = [(b"x-one", b"1"), (b"X-Two", b"2")]
+
+    assert request_headers(lines + named) == [(b"X", b"")]
+    assert response_headers(lines + named) == [(b"X", b"")]
+
+
+def test_lines_addressed_to_the_sidecar_end_here_in_any_case() -> None:
+    lines = [(b"X-DEUZ-Scope", b"s"), (b"x-deuz-", b""), (b"x-deuzer", b"kept")]
+
+    assert request_headers(lines) == [(b"x-deuzer", b"kept")]
+
+
+def test_an_answer_keeps_its_length_and_lines_of_ours_are_the_upstreams() -> None:
+    lines = [(b"Content-Length", b"9"), (b"X-Deuz-A", b"1"), (b"Host", b"h")]
+
+    assert response_headers(lines) == lines
+
+
+def test_credentials_cross_untouched() -> None:
+    lines = [(b"Authorization", b"Bearer k"), (b"Cookie", b"c"), (b"x-api-key", b"k")]
+
+    assert request_headers(lines) == lines
+
+
+@given(st.text())
+def test_utf_8_lines_are_written_as_the_bytes_they_came_as(text: str) -> None:
+    line = text.encode("utf-8", "ignore")
+
+    assert header_text(line).encode() == line
+
+
+def test_a_line_that_is_no_utf_8_is_read_as_latin_1() -> None:
+    assert header_text(b"caf\xe9") == "caf\u00e9"

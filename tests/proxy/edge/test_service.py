@@ -1,0 +1,124 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from deuz_proxy.edge.service import Service
+from deuz_proxy.errors import UpstreamUnreachable
+from deuz_proxy.observe.events import FaultCaught
+from deuz_proxy.runtime import Runtime
+from deuz_testing.bodies import anthropic_body, user
+from deuz_testing.line import Told, make_config, make_runtime
+from deuz_testing.scripted import GivenClient, GivenRequest, Said, ScriptedUpstreams
+
+BODY = anthropic_body([user("q")])
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def runtime(told: Told) -> Runtime:
+    return make_runtime(make_config(mode="observe"), told)
+
+
+async def serve(runtime: Runtime, incoming: Any, client: Any) -> Service:
+    service = Service(lambda: runtime)
+    await service(incoming, client)
+    assert service.in_flight == 0
+    return service
+
+
+def answers(runtime: Runtime, answer: Any) -> None:
+    assert isinstance(runtime.upstreams, ScriptedUpstreams)
+    runtime.upstreams.answers.put_nowait(answer)
+
+
+async def test_a_fault_of_the_line_becomes_an_answer_and_is_counted(
+    runtime: Runtime, told: Told
+) -> None:
+    client = GivenClient()
+    answers(runtime, UpstreamUnreachable(upstream="u"))
+
+    await serve(runtime, GivenRequest(BODY), client)
+
+    assert client.status == 502
+    assert client.body.startswith(b'{"type":"error"')
+    assert told.faults == [("forward", "upstream_unreachable")]
+
+
+async def test_a_place_that_does_not_exist_is_answered_and_counted_unrouted(
+    runtime: Runtime, told: Told
+) -> None:
+    client = GivenClient()
+
+    await serve(runtime, GivenRequest(BODY, "/@nobody/x"), client)
+
+    assert client.status == 404
+    assert [fault.route for fault in told.of(FaultCaught)] == ["unrouted"]
+    assert told.in_flight == 0
+
+
+async def test_a_foreign_fault_is_answered_as_ours_without_its_words(
+    runtime: Runtime, told: Told
+) -> None:
+    class Odd(GivenClient):
+        async def finish(self) -> None:
+            raise RuntimeError("canary")
+
+    client = Odd()
+    answers(runtime, Said(200, (b"{}",)))
+
+    await serve(runtime, GivenRequest(BODY), client)
+
+    assert client.is_aborted
+    assert told.faults == [("forward", "sidecar_fault")]
+    assert (told.last.outcome, told.last.error) == ("refused", "sidecar_fault")
+
+
+async def test_a_client_that_is_gone_when_it_is_answered_hurts_nobody(
+    runtime: Runtime, told: Told
+) -> None:
+    class Gone(GivenClient):
+        async def start(self, *_: Any) -> None:
+            raise ConnectionResetError
+
+    client = Gone()
+    answers(runtime, UpstreamUnreachable(upstream="u"))
+
+    await serve(runtime, GivenRequest(BODY), client)
+
+    assert client.is_aborted
+
+
+async def test_a_request_that_is_cancelled_is_not_answered(
+    runtime: Runtime, told: Told
+) -> None:
+    client = GivenClient()
+    service = Service(lambda: runtime)
+    task = asyncio.ensure_future(service(GivenRequest(BODY), client))  # type: ignore[arg-type]
+    await asyncio.sleep(0.01)
+    assert service.in_flight == 1
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert client.status is None
+    assert service.in_flight == 0
+    assert told.last.outcome == "client_closed"
+
+
+async def test_a_request_keeps_the_runtime_it_came_in_with(told: Told) -> None:
+    first = make_runtime(make_config(mode="observe"), told)
+    second = make_runtime(make_config(mode="off"), told)
+    current = [first]
+    service = Service(lambda: current[0])
+    task = asyncio.ensure_future(service(GivenRequest(BODY), GivenClient()))  # type: ignore[arg-type]
+    await asyncio.sleep(0.01)
+    current[0] = second
+    answers(first, Said(200, (b"{}",)))
+    await task
+
+    assert told.last.mode == "observe"

@@ -1,0 +1,299 @@
+"""What the upstream gets, byte for byte, and how its failures look from here."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from deuz_proxy.edge.upstream import HttpReply, Upstreams
+from deuz_proxy.errors import (
+    RequestMalformed,
+    UpstreamBroken,
+    UpstreamUnreachable,
+)
+from deuz_testing.upstreams import Got, answer_with, raw_upstream
+
+
+@pytest_asyncio.fixture
+async def upstreams() -> AsyncIterator[Upstreams]:
+    opened = await Upstreams(connect_seconds=0.5, idle_seconds=0.5).open()
+    yield opened
+    await opened.close()
+
+
+async def ask(upstreams: Upstreams, base: str, path: str = "/v1/x") -> HttpReply:
+    return await upstreams.send(
+        method="GET", base=base, path=path, headers=(), body=None
+    )
+
+
+async def read(reply: HttpReply) -> bytes:
+    return b"".join([chunk async for chunk in reply.chunks()])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/models/org%2Fname",
+        "/v1//models//x",
+        "/v1/a/../b/./c",
+        "/v1/messages?beta=true&beta=true&empty=&plus=a+b&bad=%zz",
+        "/v1/messages?",
+        "/v1/messages??x=1",
+        "/v1/m;v=1/%C3%A9%e2%82",
+        "/v1/x|y{z}",
+    ],
+)
+async def test_the_target_is_sent_as_it_came(upstreams: Upstreams, path: str) -> None:
+    async with raw_upstream() as upstream:
+        await read(await ask(upstreams, upstream.url, path))
+
+        assert upstream.last.target == path.encode()
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+async def test_a_base_with_a_path_stands_before_the_target(
+    upstreams: Upstreams, end: str
+) -> None:
+    async with raw_upstream() as upstream:
+        await read(await ask(upstreams, f"{upstream.url}/gate/way{end}", "/v1/x?a=%2F"))
+
+        assert upstream.last.target == b"/gate/way/v1/x?a=%2F"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT"])
+async def test_nothing_is_added_to_a_request_without_a_body(
+    upstreams: Upstreams, method: str
+) -> None:
+    async with raw_upstream(answer_with(b"HTTP/1.1 204 x\r\n\r\n")) as upstream:
+        await upstreams.send(
+            method=method, base=upstream.url, path="/", headers=(), body=None
+        )
+        host = upstream.url.removeprefix("http://").encode()
+
+        assert upstream.last.head == (
+            b"%b / HTTP/1.1\r\nHost: %b\r\n\r\n" % (method.encode(), host)
+        )
+
+
+async def test_lines_are_sent_in_order_with_case_and_repetition(
+    upstreams: Upstreams,
+) -> None:
+    lines = [
+        (b"anthropic-beta", b"one"),
+        (b"X-Foo", b"\xc3\xa9"),
+        (b"Anthropic-Beta", b"two"),
+        (b"anthropic-beta", b"three"),
+        (b"User-Agent", b"mine"),
+        (b"accept", b"*/*"),
+    ]
+    async with raw_upstream() as upstream:
+        for body in (b"abc", None):
+            await upstreams.send(
+                method="POST", base=upstream.url, path="/", headers=lines, body=body
+            )
+
+            assert upstream.last.lines == [b"%b: %b" % line for line in lines]
+        assert upstream.requests[0].body == b"abc"
+
+
+async def test_a_stated_length_of_nothing_stays_stated(upstreams: Upstreams) -> None:
+    async with raw_upstream() as upstream:
+        await upstreams.send(
+            method="GET",
+            base=upstream.url,
+            path="/",
+            headers=[(b"content-length", b"0")],
+            body=None,
+        )
+
+        assert upstream.last.header(b"content-length") == [b"0"]
+
+
+async def test_a_streamed_body_keeps_its_stated_length_else_it_is_chunked(
+    upstreams: Upstreams,
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one"
+        yield b"two"
+
+    async with raw_upstream() as upstream:
+        for headers in ([(b"Content-Length", b"6")], []):
+            await upstreams.send(
+                method="POST",
+                base=upstream.url,
+                path="/",
+                headers=[*headers, (b"X-A", b"1"), (b"x-a", b"2")],
+                body=pieces(),
+            )
+        stated, chunked = upstream.requests
+
+    assert (stated.body, chunked.body) == (b"onetwo", b"onetwo")
+    assert stated.header(b"content-length") == [b"6"]
+    assert not stated.header(b"transfer-encoding")
+    assert chunked.header(b"transfer-encoding") == [b"chunked"]
+    assert not chunked.header(b"content-length")
+
+
+async def test_a_body_of_megabytes_is_sent_whole(upstreams: Upstreams) -> None:
+    body = bytes(range(256)) * 20_000
+    async with raw_upstream() as upstream:
+        await upstreams.send(
+            method="POST", base=upstream.url, path="/", headers=(), body=body
+        )
+
+        assert upstream.last.body == body
+        assert upstream.last.header(b"content-length") == [b"%d" % len(body)]
+
+
+async def test_a_redirect_is_returned_not_followed(upstreams: Upstreams) -> None:
+    said = answer_with(
+        b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+    )
+    async with raw_upstream(said) as upstream:
+        reply = await ask(upstreams, upstream.url)
+
+        assert (reply.status, reply.reason) == (307, "Go")
+        assert reply.headers[0] == (b"Location", b"http://127.0.0.1:1/")
+        assert len(upstream.requests) == 1
+
+
+async def test_cookies_of_an_answer_are_not_sent_with_the_next_request(
+    upstreams: Upstreams,
+) -> None:
+    said = answer_with(
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: s=1; Path=/\r\nContent-Length: 0\r\n\r\n"
+    )
+    async with raw_upstream(said) as upstream:
+        await read(await ask(upstreams, upstream.url))
+        await read(await ask(upstreams, upstream.url))
+
+        assert upstream.last.lines == []
+
+
+async def test_a_refused_connection_is_an_unreachable_upstream(
+    upstreams: Upstreams,
+) -> None:
+    with pytest.raises(UpstreamUnreachable):
+        await ask(upstreams, "http://127.0.0.1:1")
+
+
+async def test_a_connection_that_is_not_taken_in_time_is_an_unreachable_upstream(
+    upstreams: Upstreams,
+) -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        at = full.getsockname()
+        with socket.socket() as first, socket.socket() as second:
+            for each in (first, second):
+                each.setblocking(False)
+                each.connect_ex(at)
+            with pytest.raises(UpstreamUnreachable):
+                await ask(upstreams, f"http://127.0.0.1:{at[1]}")
+
+
+async def test_before_open_nothing_can_be_reached() -> None:
+    closed = Upstreams(connect_seconds=1, idle_seconds=1)
+
+    with pytest.raises(UpstreamUnreachable):
+        await ask(closed, "http://127.0.0.1:1")
+    await closed.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200", b"not http at all\r\n\r\n"])
+async def test_an_end_before_the_head_is_a_broken_upstream(
+    upstreams: Upstreams, said: bytes
+) -> None:
+    async with raw_upstream(answer_with(said, closes=True)) as upstream:
+        with pytest.raises(UpstreamBroken):
+            await ask(upstreams, upstream.url)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"Content-Length: 9\r\n\r\nhalf",
+        b"Transfer-Encoding: chunked\r\n\r\n9\r\nhalf",
+        b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+    ],
+)
+async def test_a_body_that_ends_early_is_broken_behind_what_came(
+    upstreams: Upstreams, said: bytes
+) -> None:
+    text = b"HTTP/1.1 200 OK\r\n" + said
+    got: list[bytes] = []
+    async with raw_upstream(answer_with(text, closes=True)) as upstream:
+        reply = await ask(upstreams, upstream.url)
+        with pytest.raises(UpstreamBroken):
+            await keep(reply, got)
+        await reply.close()
+
+    assert b"".join(got) == b"half"
+
+
+async def keep(reply: HttpReply, got: list[bytes]) -> None:
+    async for chunk in reply.chunks():
+        got.append(chunk)  # noqa: PERF401  # What came before a fault is wanted too.
+
+
+async def test_an_upstream_silent_for_too_long_is_broken(upstreams: Upstreams) -> None:
+    async def silent(got: Got) -> None:
+        await got.until_gone()
+
+    async with raw_upstream(silent) as upstream:
+        with pytest.raises(UpstreamBroken):
+            await ask(upstreams, upstream.url)
+
+        await asyncio.wait_for(upstream.last.gone.wait(), 1)
+
+
+async def test_closing_an_unread_answer_ends_its_connection(
+    upstreams: Upstreams,
+) -> None:
+    async def endless(got: Got) -> None:
+        await got.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await got.until_gone()
+
+    async with raw_upstream(endless) as upstream:
+        reply = await ask(upstreams, upstream.url)
+        await reply.close()
+
+        await asyncio.wait_for(upstream.last.gone.wait(), 1)
+
+
+async def test_a_body_that_breaks_while_it_is_sent_keeps_its_own_name(
+    upstreams: Upstreams,
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one"
+        raise RequestMalformed
+
+    async with raw_upstream() as upstream:
+        with pytest.raises(RequestMalformed):
+            await upstreams.send(
+                method="POST", base=upstream.url, path="/", headers=(), body=pieces()
+            )
+
+        assert not any(got.is_whole for got in upstream.requests)
+
+
+async def test_environment_proxies_are_not_used(
+    upstreams: Upstreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    async with raw_upstream() as upstream:
+        assert (await ask(upstreams, upstream.url)).status == 200
+
+
+async def test_many_targets_are_not_remembered_for_ever(upstreams: Upstreams) -> None:
+    async with raw_upstream() as upstream:
+        for number in range(3_000):
+            upstreams._url(upstream.url, f"/v1/files/{number}")
+        await read(await ask(upstreams, upstream.url, "/v1/files/2999"))
+
+        assert upstream.last.target == b"/v1/files/2999"
+    assert len(upstreams._urls) <= 2048

@@ -1,0 +1,216 @@
+from dataclasses import replace
+
+import pytest
+
+from deuz_proxy.errors import UnknownUpstream
+from deuz_proxy.observe.events import Trace
+from deuz_proxy.observe.trace import make_trace, sampler_named
+from deuz_proxy.runtime import Runtime
+from deuz_proxy.stages.admit import admit_call
+from deuz_testing.bodies import anthropic_body, chat_body, user
+from deuz_testing.conversation import admitted
+from deuz_testing.line import Told, make_config, make_runtime
+from deuz_testing.scripted import GivenRequest
+
+BODY = anthropic_body([user("q")])
+
+
+@pytest.fixture
+def runtime() -> Runtime:
+    return make_runtime(make_config(), Told())
+
+
+def given(*headers: tuple[bytes, bytes], target: str = "/v1/messages") -> GivenRequest:
+    return GivenRequest(BODY, target, headers)
+
+
+def root(
+    runtime: Runtime,
+    *headers: tuple[bytes, bytes],
+    target: str = "/v1/messages",
+) -> bytes:
+    return admit_call(given(*headers, target=target), runtime).identity.root
+
+
+async def test_an_understood_body_has_an_envelope_and_a_key_for_each_turn(
+    runtime: Runtime,
+) -> None:
+    call = await admitted(runtime, given())
+
+    assert call.envelope is not None
+    assert len(call.chain) == 1
+    assert call.body is BODY
+    assert call.passthrough is None
+
+
+@pytest.mark.parametrize(
+    ("incoming", "reason"),
+    [
+        (GivenRequest(BODY, "/v1/files"), "unknown_endpoint"),
+        (GivenRequest(BODY, "/v1/messages/count_tokens"), "unknown_endpoint"),
+        (GivenRequest(BODY, "/v1/messages", method="PUT"), "unknown_endpoint"),
+        (GivenRequest(b"", "/v1/messages"), "unknown_endpoint"),
+        (
+            GivenRequest(BODY, "/v1/messages", ((b"Content-Encoding", b"br"),)),
+            "unknown_encoding",
+        ),
+        (GivenRequest(BODY, "/v1/messages", ((b"x-deuz-mode", b"off"),)), "off"),
+    ],
+)
+async def test_what_may_not_be_looked_into_is_not_read(
+    runtime: Runtime, incoming: GivenRequest, reason: str
+) -> None:
+    call = await admitted(runtime, incoming)
+
+    assert (call.body, call.passthrough) == (None, reason)
+
+
+async def test_a_stated_plain_encoding_is_no_encoding(runtime: Runtime) -> None:
+    call = await admitted(runtime, given((b"content-encoding", b"Identity")))
+
+    assert call.envelope is not None
+
+
+async def test_an_observed_route_says_why_its_bodies_stay(runtime: Runtime) -> None:
+    observing = make_runtime(make_config(mode="observe"), Told())
+
+    call = await admitted(observing, given())
+
+    assert call.envelope is not None
+    assert call.passthrough == "observe"
+
+
+async def test_a_body_with_a_bom_or_broken_json_is_told_apart(runtime: Runtime) -> None:
+    bom = await admitted(runtime, GivenRequest(b"\xef\xbb\xbf" + BODY))
+    broken = await admitted(runtime, GivenRequest(BODY[:-1]))
+
+    assert bom.envelope is not None
+    assert broken.passthrough == "not_json"
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_a_request_for_one_token_is_a_probe(runtime: Runtime, limit: int) -> None:
+    body = anthropic_body([user("q")], max_tokens=limit)
+
+    call = await admitted(runtime, GivenRequest(body))
+
+    assert call.is_probe == (limit == 1)
+
+
+async def test_a_path_that_leads_nowhere_is_refused(runtime: Runtime) -> None:
+    with pytest.raises(UnknownUpstream):
+        admit_call(given(target="/nowhere"), runtime)
+
+
+@pytest.mark.parametrize(
+    ("one", "same"),
+    [
+        ((b"Authorization", b"Bearer k"), (b"x-api-key", b"k")),
+        ((b"authorization", b"bearer k"), (b"x-goog-api-key", b"k")),
+        ((b"api-key", b"k"), (b"X-Api-Key", b"k")),
+    ],
+)
+async def test_a_credential_is_the_same_in_whatever_line_it_comes(
+    runtime: Runtime, one: tuple[bytes, bytes], same: tuple[bytes, bytes]
+) -> None:
+    assert root(runtime, one) == root(runtime, same)
+
+
+async def test_state_is_keyed_by_credential_scope_and_upstream(
+    runtime: Runtime,
+) -> None:
+    key, scope = (b"x-api-key", b"k"), (b"x-deuz-scope", b"s")
+    roots = {
+        root(runtime),
+        root(runtime, key),
+        root(runtime, (b"x-api-key", b"K")),
+        root(runtime, key, scope),
+        root(runtime, key, target="/v1/chat/completions"),
+        root(runtime, target="/v1/messages?key=k"),
+    }
+
+    # A key in the query is the same credential as one in a line.
+    assert len(roots) == 5
+    assert root(runtime, target="/v1/messages?key=k") == root(runtime, key)
+
+
+async def test_an_identity_holds_no_credential_and_no_session(runtime: Runtime) -> None:
+    lines = ((b"x-api-key", b"canary-key"), (b"session_id", b"canary-session"))
+
+    call = admit_call(given(*lines), runtime)
+
+    assert call.identity.session is not None
+    assert "canary" not in repr(call.identity)
+
+
+async def test_equal_session_names_of_two_credentials_are_two_sessions(
+    runtime: Runtime,
+) -> None:
+    sessions = [
+        admit_call(
+            given((b"x-api-key", key), (b"x-session-id", b"s")), runtime
+        ).identity.session
+        for key in (b"a", b"b")
+    ]
+
+    assert sessions[0] != sessions[1]
+
+
+async def test_a_known_tenant_is_the_scope(runtime: Runtime) -> None:
+    digest = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683"
+    config = make_config(
+        more=f'tenants: {{other: {{keys: ["sha256:{"0" * 64}"]}},'
+        f' acme: {{keys: ["sha256:{digest}"]}}}}'
+    )
+    tenants = make_runtime(config, Told())
+
+    known = admit_call(given((b"x-api-key", b"key")), tenants).identity
+    unknown = admit_call(given((b"x-api-key", b"no")), tenants).identity
+
+    assert (known.scope, known.is_known) == ("acme", True)
+    assert not unknown.is_known
+
+
+@pytest.mark.parametrize(
+    ("lines", "parent"),
+    [
+        ((), 0),
+        (((b"traceparent", b"00-" + b"ab" * 16 + b"-" + b"cd" * 8 + b"-01"),), 0xCD),
+        (((b"traceparent", b"\xff not one"),), 0),
+    ],
+)
+async def test_an_incoming_trace_is_continued_if_it_is_one(
+    runtime: Runtime, lines: tuple[tuple[bytes, bytes], ...], parent: int
+) -> None:
+    def new_trace(traceparent: str | None) -> Trace:
+        return make_trace(traceparent, lambda bits: 7, sampler_named("always_on", ""))
+
+    tracing = replace(runtime, new_trace=new_trace)
+
+    trace = admit_call(given(*lines), tracing).trace
+
+    assert trace is not None
+    assert trace.parent_span_id & 0xFF == parent
+
+
+async def test_a_call_is_apart_only_if_it_gives_up_what_its_route_compiles(
+    runtime: Runtime,
+) -> None:
+    lowered = (b"x-deuz-mode", b"observe")
+    observing = make_runtime(make_config(mode="shadow"), Told())
+
+    assert admit_call(given(lowered), runtime).is_apart
+    assert not admit_call(given(), runtime).is_apart
+    assert not admit_call(given(lowered), observing).is_apart
+
+
+async def test_a_body_that_goes_on_is_resumed_and_read_the_same(
+    runtime: Runtime,
+) -> None:
+    turns = [user("q" * 2000), {"role": "assistant", "content": "a"}, user("r")]
+    path = "/v1/chat/completions"
+    first = await admitted(runtime, GivenRequest(chat_body(turns[:1]), path))
+    fresh = await admitted(runtime, GivenRequest(chat_body(turns), path))
+
+    assert first.chain[0] == fresh.chain[0]
+    assert len(fresh.chain) == 3

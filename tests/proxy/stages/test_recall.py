@@ -1,0 +1,413 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from deuz_compiler import (
+    Candidate,
+)
+from deuz_proxy.calls import Call, Known
+from deuz_proxy.runtime import Runtime
+from deuz_proxy.stages.recall import recall_context
+from deuz_testing.bodies import (
+    anthropic_body,
+    assistant,
+    user,
+)
+from deuz_testing.conversation import (
+    ASK,
+    admitted,
+    anthropic_answer,
+    client_gets,
+    client_is_refused,
+    conversation,
+    request,
+    upstream_gets,
+    upstream_says,
+    with_block,
+)
+from deuz_testing.ledger_suite import append
+from deuz_testing.line import RULE, FixedSource, Told, make_config, make_runtime, until
+from deuz_testing.scripted import GivenRequest
+
+TURNS = [user("one"), assistant("a"), user("two"), assistant("b"), user("three")]
+
+
+OK = anthropic_answer()
+
+
+BODY = anthropic_body(ASK)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def source() -> FixedSource:
+    return FixedSource()
+
+
+async def call_of(
+    runtime: Runtime, turns: list[Any], *lines: tuple[bytes, bytes]
+) -> Call:
+    return await admitted(runtime, GivenRequest(anthropic_body(turns), headers=lines))
+
+
+async def recalled(runtime: Runtime, turns: list[Any] = TURNS) -> Known:
+    return await recall_context(await call_of(runtime, turns), runtime)
+
+
+@pytest.mark.parametrize("mode", ["observe", "off"])
+async def test_routes_that_do_not_compile_ask_nobody(
+    told: Told, source: FixedSource, mode: str
+) -> None:
+    runtime = make_runtime(make_config(mode=mode), told, sources=[source])
+
+    assert await recalled(runtime) == Known()
+    assert not told.events
+    assert not source.asked
+
+
+async def test_without_sources_only_the_ledger_is_asked(told: Told) -> None:
+    known = await recalled(make_runtime(make_config(), told))
+
+    assert known == Known({})
+
+
+async def test_the_newest_question_is_what_the_sources_are_asked(
+    told: Told, source: FixedSource
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+
+    known = await recalled(runtime)
+
+    assert known.place == 4
+    assert known.gathered is not None
+    assert known.gathered.candidates == (RULE,)
+    assert known.gathered.refresh_reason == "initial"
+    (query,) = source.asked
+    assert (query.text, query.scope, query.limit) == ("three", "default", 20)
+
+
+async def test_a_long_question_is_cut_for_the_sources(
+    told: Told, source: FixedSource
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+
+    await recalled(runtime, [user("x" * 100_000)])
+
+    assert len(source.asked[0].text) == 2000
+
+
+async def held_at(runtime: Runtime, index: int) -> Call:
+    call = await call_of(runtime, TURNS)
+    await runtime.ledger.commit({call.ledger_keys[index]: (append("held"),)})
+    return call
+
+
+@pytest.mark.parametrize(
+    ("min_steps", "index", "is_due"),
+    [(1, 2, True), (2, 2, False), (2, 0, True), (3, 0, False), (1, 4, False)],
+)
+async def test_a_refresh_is_due_so_many_answers_after_the_last_block(
+    told: Told, source: FixedSource, min_steps: int, index: int, is_due: bool
+) -> None:
+    config = make_config(more=f"context: {{refresh: {{min_steps: {min_steps}}}}}")
+    runtime = make_runtime(config, told, sources=[source])
+    call = await held_at(runtime, index)
+
+    known = await recall_context(call, runtime)
+
+    assert known.operations == {index: (append("held"),)}
+    assert (known.gathered is not None) == is_due
+    assert bool(source.asked) == is_due
+
+
+async def test_a_forced_refresh_does_not_touch_a_turn_that_has_its_block(
+    told: Told, source: FixedSource
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+    await held_at(runtime, 4)
+    call = await call_of(runtime, TURNS, (b"x-deuz-refresh", b"1"))
+
+    assert (await recall_context(call, runtime)).gathered is None
+
+
+async def test_what_a_shadow_route_holds_is_no_other_routes(
+    told: Told, source: FixedSource
+) -> None:
+    shadow = make_runtime(make_config(mode="shadow"), told, sources=[source])
+    await held_at(shadow, 0)
+    compiling = make_runtime(
+        make_config(), told, sources=[source], ledger=shadow.ledger
+    )
+
+    assert (await recalled(shadow)).operations == {0: (append("held"),)}
+    assert (await recalled(compiling)).operations == {}
+
+
+async def test_sources_are_asked_at_the_same_time(told: Told) -> None:
+    together = asyncio.Barrier(3)
+
+    class Meeting(FixedSource):
+        async def find(self, query: Any) -> Any:
+            await together.wait()
+            return await super().find(query)
+
+    sources = [Meeting(id=name) for name in ("a", "b", "c")]
+    runtime = make_runtime(
+        make_config(more="context: {refresh: {deadline_ms: 3000}}"),
+        told,
+        sources=sources,
+    )
+
+    known = await recalled(runtime)
+
+    assert known.gathered is not None
+    assert [a.status for a in known.gathered.answers] == ["ok", "ok", "ok"]
+
+
+async def test_what_a_source_says_beyond_the_limit_is_left_unless_mandatory(
+    told: Told,
+) -> None:
+    def record(name: str, requirement: Any = "discretionary") -> Candidate:
+        return Candidate(
+            source="s",
+            kind="rag",
+            record_id=name,
+            text=name,
+            requirement=requirement,
+        )
+
+    many = [record(f"{n}") for n in range(9)] + [record("must", "mandatory")]
+    config = make_config(more="context: {refresh: {candidates_per_source: 3}}")
+    runtime = make_runtime(config, told, sources=[FixedSource(found=many)])
+
+    known = await recalled(runtime)
+
+    assert known.gathered is not None
+    names = [c.record_id for c in known.gathered.candidates]
+    assert names == ["0", "1", "2", "must"]
+
+
+async def test_a_request_that_is_cancelled_while_sources_are_asked_ends(
+    told: Told,
+) -> None:
+    slow = FixedSource(seconds=60)
+    config = make_config(more="context: {refresh: {deadline_ms: 30000}}")
+    runtime = make_runtime(config, told, sources=[slow])
+    task = asyncio.ensure_future(recalled(runtime))
+    await until(lambda: bool(slow.asked))
+
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+class Wild(FixedSource):
+    """A source whose very kind fails."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "kind":
+            raise RuntimeError("secret")
+        return super().__getattribute__(name)
+
+
+async def test_a_source_that_breaks_the_gathering_leaves_the_blocks_there_are(
+    told: Told,
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[Wild()])
+    call = await held_at(runtime, 0)
+
+    known = await recall_context(call, runtime)
+
+    assert known == Known({0: (append("held"),)})
+    assert told.faults == [("recall", "sidecar_fault")]
+
+
+async def test_on_a_closed_route_it_is_an_error(told: Told) -> None:
+    config = make_config(on_error="closed")
+    runtime = make_runtime(config, told, sources=[Wild()])
+
+    with pytest.raises(ExceptionGroup):
+        await recalled(runtime)
+
+
+REFRESH = (b"x-deuz-refresh", b"1")
+
+
+async def test_a_refresh_is_asked_for_by_header_before_it_is_due(
+    told: Told, source: FixedSource
+) -> None:
+    config = make_config(more="context: {refresh: {min_steps: 5}}")
+    runtime = make_runtime(config, told, sources=[source])
+    later = [*ASK, assistant("9 km"), user("and back?")]
+    talk = conversation(runtime) >> request(BODY)
+    talk <<= upstream_gets(with_block(ASK, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    talk = conversation(runtime) >> request(anthropic_body(later))
+    talk <<= upstream_gets(with_block(later, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+    assert len(source.asked) == 1
+
+    talk = conversation(runtime) >> request(anthropic_body(later), REFRESH)
+    talk <<= upstream_gets(with_block(later, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+    assert len(source.asked) == 2
+    assert told.last.compile is not None
+    assert told.last.compile.refresh_reason == "host-request"
+
+
+SCOPES: dict[str, tuple[str, tuple[tuple[bytes, bytes], ...], str | None]] = {
+    "absent": ("", (), "default"),
+    "named": ("", ((b"X-Deuz-Scope", b"team-a"),), "default/team-a"),
+    "malformed": ("", ((b"x-deuz-scope", b"../other"),), None),
+    "empty": ("", ((b"x-deuz-scope", b""),), None),
+    "required and absent": ("scope: {required: true}", (), None),
+    "required and named": (
+        "scope: {required: true}",
+        ((b"x-deuz-scope", b"t"),),
+        "default/t",
+    ),
+    "own header": (
+        "scope: {headers: [x-user]}",
+        ((b"X-User", b"u@x"), (b"x-deuz-scope", b"no")),
+        "default/u@x",
+    ),
+    "unknown tenant": (
+        'tenants: {acme: {keys: ["sha256:' + "0" * 64 + '"]}}',
+        (),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("more", "lines", "scope"), SCOPES.values(), ids=SCOPES)
+async def test_sources_are_asked_in_the_callers_scope_or_not_at_all(
+    told: Told,
+    source: FixedSource,
+    more: str,
+    lines: tuple[tuple[bytes, bytes], ...],
+    scope: str | None,
+) -> None:
+    runtime = make_runtime(make_config(more=more), told, sources=[source])
+
+    talk = conversation(runtime) >> request(BODY, *lines)
+    talk <<= upstream_gets(BODY if scope is None else with_block(ASK, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert [query.scope for query in source.asked] == ([] if scope is None else [scope])
+
+
+@pytest.mark.parametrize(("share", "is_asked"), [("1", False), ("0", True)])
+async def test_conversations_held_out_are_measured_and_left_alone(
+    told: Told, source: FixedSource, share: str, is_asked: bool
+) -> None:
+    config = make_config(more=f"context: {{holdout: {share}}}")
+    runtime = make_runtime(config, told, sources=[source])
+
+    talk = conversation(runtime) >> request(BODY)
+    talk <<= upstream_gets(with_block(ASK, 0) if is_asked else BODY)
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert bool(source.asked) == is_asked
+    assert told.last.verdict is not None
+
+
+async def test_a_conversation_never_changes_sides_of_the_holdout(
+    told: Told, source: FixedSource
+) -> None:
+    config = make_config(more="context: {holdout: 0.5, refresh: {min_steps: 1}}")
+    sides = set()
+    for number in range(12):
+        runtime = make_runtime(config, told, sources=[source])
+        turns = [user(f"question {number}")]
+        placed = []
+        for _ in range(3):
+            talk = conversation(runtime) >> request(anthropic_body(turns))
+            talk <<= upstream_gets(lambda asked: asked.body)
+            await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+            placed.append(bool(told.last.placements))
+            turns += [assistant("a"), user("b")]
+        assert len(set(placed)) == 1
+        sides.add(placed[0])
+    assert sides == {True, False}
+
+
+async def test_a_late_source_is_left_behind_and_others_are_placed(told: Told) -> None:
+    late = FixedSource(seconds=5, id="slow")
+    config = make_config(more="context: {refresh: {deadline_ms: 30}}")
+    runtime = make_runtime(config, told, sources=[late, FixedSource()])
+
+    talk = conversation(runtime) >> request(BODY)
+    talk <<= upstream_gets(with_block(ASK, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert told.last.compile is not None
+    assert told.last.compile.fallback == "source-late"
+    assert {s.source: s.status for s in told.last.compile.sources} == {
+        "slow": "late",
+        "rules": "ok",
+    }
+    assert told.last.duration_seconds < 3
+
+
+async def test_a_huge_source_is_bounded_and_what_is_mandatory_stays(
+    told: Told,
+) -> None:
+    many = [
+        Candidate(source="rules", kind="memory", record_id=f"o{n}", text="x" * 2000)
+        for n in range(500)
+    ]
+    must = Candidate(
+        source="rules",
+        kind="memory",
+        record_id="last",
+        text="Must.",
+        requirement="mandatory",
+    )
+    runtime = make_runtime(
+        make_config(), told, sources=[FixedSource(found=[*many, must])]
+    )
+
+    talk = conversation(runtime) >> request(BODY)
+    talk <<= upstream_gets(lambda asked: "Must." in asked.body.decode())
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert told.last.compile is not None
+    assert len(told.last.compile.records) == 21
+    assert told.last.compile.tokens <= 8192
+
+
+async def test_a_required_source_that_fails_refuses_on_a_closed_route_only(
+    told: Told,
+) -> None:
+    more = (
+        "context: {sources: [{id: rules, kind: memory, type: static,"
+        " required: true, records: []}]}"
+    )
+    failing = FixedSource(found=ValueError(), is_required=True)
+    closed = make_runtime(
+        make_config(on_error="closed", more=more), told, sources=[failing]
+    )
+    await (
+        conversation(closed) >> request(BODY) << client_is_refused("context_refused")
+    )
+
+    opened = make_runtime(make_config(more=more), told, sources=[failing])
+    talk = conversation(opened) >> request(BODY)
+    talk <<= upstream_gets(BODY)
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    shadow = make_runtime(
+        make_config(on_error="closed", mode="shadow", more=more),
+        told,
+        sources=[failing],
+    )
+    talk = conversation(shadow) >> request(BODY)
+    talk <<= upstream_gets(BODY)
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))

@@ -1,0 +1,96 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_compiler import checkpoint_of, lift
+from deuz_proxy.stores.checkpoints import Checkpoints
+from deuz_testing.bodies import anthropic_body, user
+
+
+def body_of(*texts: str) -> bytes:
+    return anthropic_body([user(text) for text in texts])
+
+
+def keep(store: Checkpoints, body: bytes, root: bytes = b"root") -> None:
+    store.keep(root, body, checkpoint_of(lift("anthropic", body)))
+
+
+LONG = "word " * 300
+
+
+def test_a_body_that_goes_on_finds_where_it_was_understood_up_to() -> None:
+    store = Checkpoints()
+    keep(store, body_of(LONG))
+
+    found = store.find(b"root", body_of(LONG, "more"))
+
+    assert found is not None
+    assert len(found.turns) == 1
+    resumed = lift("anthropic", body_of(LONG, "more"), known=found)
+    fresh = lift("anthropic", body_of(LONG, "more"))
+    assert resumed == fresh
+
+
+def test_the_longest_checkpoint_wins() -> None:
+    store = Checkpoints()
+    keep(store, body_of(LONG))
+    keep(store, body_of(LONG, LONG))
+
+    found = store.find(b"root", body_of(LONG, LONG, "more"))
+
+    assert found is not None
+    assert len(found.turns) == 2
+
+
+def test_another_scope_or_another_start_finds_nothing() -> None:
+    store = Checkpoints()
+    keep(store, body_of(LONG))
+
+    assert store.find(b"other", body_of(LONG, "more")) is None
+    assert store.find(b"root", body_of("x" + LONG, "more")) is None
+    assert store.find(b"root", b"") is None
+
+
+def test_short_bodies_are_not_worth_a_checkpoint() -> None:
+    store = Checkpoints()
+
+    keep(store, body_of("short"))
+
+    assert len(store) == 0
+
+
+def test_a_checkpoint_kept_twice_is_kept_once_and_buckets_are_small() -> None:
+    store = Checkpoints()
+    for number in range(9):
+        for _ in range(2):
+            keep(store, body_of(LONG, f"fork {number}"))
+
+    assert len(store) == 1
+    assert all(len(bucket) == 4 for bucket in store._buckets.values())
+    newest = store.find(b"root", body_of(LONG, "fork 8", "on"))
+    assert newest is not None
+
+
+def test_the_least_recently_used_bucket_goes() -> None:
+    store = Checkpoints(max_entries=2)
+    keep(store, body_of("a" + LONG))
+    keep(store, body_of("b" + LONG))
+    store.find(b"root", body_of("a" + LONG, "more"))
+
+    keep(store, body_of("c" + LONG))
+
+    assert len(store) == 2
+    assert store.find(b"root", body_of("a" + LONG, "more")) is not None
+    assert store.find(b"root", body_of("b" + LONG, "more")) is None
+
+
+@given(st.binary(max_size=3000), st.binary(max_size=3000))
+def test_what_is_found_is_always_a_start_of_the_body(
+    first: bytes, second: bytes
+) -> None:
+    store = Checkpoints()
+    body = body_of(first.hex(), "x")
+    keep(store, body)
+
+    for other in (body_of(first.hex(), second.hex()), second, body):
+        found = store.find(b"root", other)
+        assert found is None or found.is_prefix_of(other)

@@ -1,0 +1,234 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from deuz_proxy.cli import main, make_parser
+from deuz_testing.sidecar_process import running_process, wait_for_addresses
+
+BROKEN = """
+listen: nowhere
+routes:
+  - {path: /v1/messages, mode: compose}
+wrong: 1
+"""
+
+
+def run(*arguments: str, text: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "deuz_proxy", *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_check_of_a_good_file_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "deuz.yaml"
+    file.write_text("listen: 127.0.0.1:0\n")
+
+    assert main(["check", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: valid\n"
+
+
+@pytest.mark.parametrize("command", [["check"], ["run", "--config"]])
+def test_a_config_with_mistakes_names_all_of_them_by_line_and_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    file = tmp_path / "deuz.yaml"
+    file.write_text(BROKEN)
+
+    assert main([*command, str(file)]) == 2
+
+    told = capsys.readouterr().err
+    for place in (":2", ":4", ":5"):
+        assert f"{file}{place}" in told
+    assert "allowed" in told
+
+
+def test_a_missing_config_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "/nowhere/deuz.yaml"]) == 2
+    assert "/nowhere/deuz.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["unknown"],
+        ["run", "--listen", "4141"],
+        ["run", "--listen", "h:70000"],
+        ["run", "--workers", "2"],
+    ],
+)
+def test_arguments_that_make_no_sense_end_with_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_an_address_that_is_taken_ends_with_2(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["run", "--listen", address, "--admin", "127.0.0.1:0"]) == 2
+
+    assert "in use" in capsys.readouterr().err
+
+
+def test_every_command_of_the_contract_has_help() -> None:
+    shown = make_parser().format_help()
+
+    for name in ("run", "demo", "exec", "check", "compile", "lint", "fake-provider"):
+        assert name in shown
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.strip()
+
+
+def test_a_command_runs_behind_a_sidecar_and_gives_its_exit_code(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    script = (
+        "import os, sys, urllib.request, urllib.error\n"
+        "url = os.environ['ANTHROPIC_BASE_URL']\n"
+        "assert os.environ['OPENAI_BASE_URL'] == url + '/v1'\n"
+        "try: urllib.request.urlopen(url + '/@nobody/x')\n"
+        "except urllib.error.HTTPError as error: print(error.code)\n"
+        "sys.exit(7)\n"
+    )
+
+    code = main(["exec", "--", sys.executable, "-c", script])
+
+    assert (code, capfd.readouterr().out) == (7, "404\n")
+
+
+def test_a_command_that_ends_by_a_signal_gives_the_shells_code() -> None:
+    script = "import os; os.kill(os.getpid(), 15)"
+
+    assert main(["exec", sys.executable, "-c", script]) == 143
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [([], 2), (["/nowhere/no-such-command"], 127)]
+)
+def test_a_command_that_is_not_there_is_told_by_the_code(
+    command: list[str], code: int
+) -> None:
+    assert main(["exec", "--", *command]) == code
+
+
+def test_a_signal_to_exec_is_passed_on_to_the_command(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    script = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(30)\n"
+    )
+    command = [sys.executable, "-m", "deuz_proxy", "exec", "--"]
+    with running_process([*command, sys.executable, "-c", script], log, None) as ran:
+        end = time.monotonic() + 20
+        while "ready" not in log.read_text() and time.monotonic() < end:
+            time.sleep(0.05)
+        ran.terminate()
+        assert ran.wait(10) == 9
+
+
+def test_compile_reads_stdin_and_tells_malformed_input_by_code_2() -> None:
+    ended = run("compile", text="not json")
+
+    assert ended.returncode == 2
+
+
+def test_a_profile_needs_its_three_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "--profile", "project-context-compiler"]) == 2
+    assert "--request" in capsys.readouterr().err
+
+
+def test_a_profile_prints_the_golden_form(
+    reference: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = reference / "conformance/project-context-compiler"
+    cases = folder / "compiler-v1"
+    golden = json.loads(
+        (folder / "golden/python-v0.1.0/budget-slack-roomy.json").read_text()
+    )
+    assert golden
+    code = main(
+        [
+            "compile",
+            "--profile",
+            "project-context-compiler",
+            "--request",
+            str(cases / "budget-slack.request.json"),
+            "--candidates",
+            str(cases / "budget-slack.candidates.json"),
+            "--policy",
+            str(cases / "compiler-policy-v1.json"),
+        ]
+    )
+
+    assert code in {0, 3}
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_lint_prints_a_report_of_captured_bodies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bodies.jsonl"
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
+    file.write_text(f"{json.dumps(body)}\n" * 2)
+
+    assert main(["lint", str(file)]) == 0
+    assert capsys.readouterr().out
+
+
+def test_run_ends_with_0_when_it_is_told_to(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    environ = {**os.environ}
+    command = [sys.executable, "-m", "deuz_proxy", "run"]
+    command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+    with running_process(command, log, environ) as process:
+        listen, admin = wait_for_addresses(process, log)
+        process.terminate()
+        assert process.wait(10) == 0
+    assert listen != admin
+
+
+def test_the_fake_provider_runs_from_the_command_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "deuz_proxy", "fake-provider"]
+    with running_process([*command, "--listen", "127.0.0.1:0"], log, None) as process:
+        end = time.monotonic() + 20
+        while "http://" not in log.read_text() and time.monotonic() < end:
+            time.sleep(0.05)
+        url = "http://" + log.read_text().split("http://")[1].split()[0]
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"{url}/nothing", timeout=5)
+        process.terminate()
+        assert process.wait(10) in {0, -signal.SIGTERM}

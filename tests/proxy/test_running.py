@@ -1,0 +1,142 @@
+"""A running sidecar in this process: what signals and a changed file do to it."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deuz_proxy.app import Settings, running_app
+from deuz_proxy.running import (
+    _watch_config,
+    base_urls,
+    run_command,
+    run_until_stopped,
+)
+from deuz_testing.line import FixedSource, until
+from deuz_testing.raw_client import ask, request
+
+CONFIG = """
+listen: 127.0.0.1:0
+admin: {listen: "127.0.0.1:0"}
+"""
+HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_they_were() -> Iterator[None]:
+    before = {name: signal.getsignal(name) for name in HEARD}
+    yield
+    for name, handler in before.items():
+        signal.signal(name, handler)
+
+
+@asynccontextmanager
+async def running(path: Path | None) -> AsyncIterator[list[str]]:
+    """Run in a task of this loop; ends by the signal that an operator would send."""
+    told: list[str] = []
+    settings = Settings(path, "127.0.0.1:0", "127.0.0.1:0")
+    task = asyncio.ensure_future(run_until_stopped(settings, {}, told.append))
+    await until(lambda: len(told) >= 2 or task.done())
+    try:
+        yield told
+    finally:
+        if not task.done():
+            os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(task, 5)
+
+
+async def test_it_tells_its_addresses_when_both_answer() -> None:
+    async with running(None) as told:
+        listen, admin = (line.split()[-1] for line in told)
+        answered = await ask(listen, request("GET", "/@nobody/x", None))
+        ready = await ask(admin, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+    assert (answered.status, ready.status) == (404, 200)
+    with pytest.raises(ConnectionError):
+        await ask(listen, request("GET", "/@nobody/x", None))
+
+
+async def test_a_hangup_without_a_config_is_no_end() -> None:
+    async with running(None) as told:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0.05)
+        answered = await ask(told[0].split()[-1], request("GET", "/@nobody/x", None))
+
+    assert answered.status == 404
+
+
+async def test_a_hangup_or_a_changed_file_reloads_and_an_invalid_one_is_told(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "deuz.yaml"
+    file.write_text(CONFIG)
+    async with running(file) as told:
+        url = told[0].split()[-1]
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: told[-1] == "config taken")
+
+        file.write_text(CONFIG + "routes: 7\n")
+        await until(lambda: "not taken" in told[-1])
+        assert f"{file}:4" in told[-1]
+        assert (await ask(url, request("GET", "/@mine/x", None))).status == 404
+
+        file.write_text(CONFIG + 'upstreams: {mine: {url: "http://127.0.0.1:1"}}\n')
+        await until(lambda: told[-1] == "config taken")
+        assert (await ask(url, request("GET", "/@mine/x", None))).status == 502
+
+        file.unlink()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: "not taken" in told[-1])
+        assert (await ask(url, request("GET", "/@mine/x", None))).status == 502
+
+
+async def test_a_reload_that_fails_in_another_way_leaves_what_runs(
+    tmp_path: Path,
+) -> None:
+    class Stuck(FixedSource):
+        async def close(self) -> None:
+            raise RuntimeError("secret")
+
+    file = tmp_path / "deuz.yaml"
+    file.write_text(CONFIG)
+    told: list[str] = []
+    look = asyncio.Event()
+    look.set()
+    async with running_app(Settings(file), {}) as app:
+        app.runtime = replace(app.runtime, sources=(Stuck(),))
+        watching = asyncio.ensure_future(
+            _watch_config(app, file, {}, look, told.append)
+        )
+        await until(lambda: bool(told))
+        watching.cancel()
+        await asyncio.wait((watching,))
+
+    assert told == ["config reload failed: RuntimeError"]
+
+
+async def test_once_told_to_stop_a_second_signal_is_not_held_back() -> None:
+    async with running(None):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await until(lambda: signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+
+
+async def test_a_command_gets_the_variables_and_its_code_is_returned() -> None:
+    script = 'test "$OPENAI_BASE_URL" = "$ANTHROPIC_BASE_URL/v1" && exit 5'
+    settings = Settings(None, "127.0.0.1:0", "127.0.0.1:0")
+    environ = {"PATH": os.environ["PATH"], "OPENAI_BASE_URL": "http://else"}
+
+    assert await run_command(["sh", "-c", script], settings, environ) == 5
+    assert await run_command(["sh", "-c", "kill -9 $$"], settings, environ) == 137
+    assert await run_command(["/no/such"], settings, environ) == 127
+
+
+def test_the_common_sdks_are_pointed_at_one_address() -> None:
+    urls = base_urls("http://127.0.0.1:1")
+
+    assert urls["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
+    assert urls["OPENAI_BASE_URL"] == "http://127.0.0.1:1/v1"

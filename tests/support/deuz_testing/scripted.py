@@ -1,0 +1,143 @@
+"""Stand-ins for both ends of the line: what they get is kept, what they say is given."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from deuz_proxy.calls import Headers
+from deuz_proxy.errors import SidecarError
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an upstream answers: a status, lines, and chunks; a fault ends them."""
+
+    status: int = 200
+    chunks: tuple[bytes, ...] = ()
+    headers: Headers = ((b"Content-Type", b"application/json"),)
+    fault: SidecarError | None = None
+
+
+@dataclass
+class ScriptedReply:
+    """An answer of a scripted upstream; it knows whether it was ended."""
+
+    said: Said
+    reason: str = "Because"
+    is_closed: bool = False
+
+    @property
+    def status(self) -> int:
+        return self.said.status
+
+    @property
+    def headers(self) -> Headers:
+        return self.said.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        for chunk in self.said.chunks:
+            yield chunk
+        if self.said.fault is not None:
+            raise self.said.fault
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an upstream was asked."""
+
+    method: str
+    base: str
+    path: str
+    headers: Headers
+    body: bytes
+
+    @property
+    def payload(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class ScriptedUpstreams:
+    """Hands each request to the conversation and waits for its answer."""
+
+    asked: asyncio.Queue[Asked] = field(default_factory=asyncio.Queue)
+    answers: asyncio.Queue[Said | SidecarError] = field(default_factory=asyncio.Queue)
+    replies: list[ScriptedReply] = field(default_factory=list)
+
+    async def send(
+        self,
+        *,
+        method: str,
+        base: str,
+        path: str,
+        headers: Headers,
+        body: bytes | AsyncIterator[bytes] | None,
+    ) -> ScriptedReply:
+        if body is not None and not isinstance(body, bytes):
+            body = b"".join([piece async for piece in body])
+        await self.asked.put(Asked(method, base, path, headers, body or b""))
+        said = await self.answers.get()
+        if isinstance(said, SidecarError):
+            raise said
+        self.replies.append(ScriptedReply(said))
+        return self.replies[-1]
+
+
+@dataclass
+class GivenRequest:
+    """A request as a test gives it; `Incoming` for the line."""
+
+    body: bytes
+    target: str = "/v1/messages"
+    headers: Headers = ((b"x-api-key", b"key-1"),)
+    method: str = "POST"
+
+    @property
+    def has_body(self) -> bool:
+        return bool(self.body)
+
+    async def read_body(self, *, limit_bytes: int) -> bytes:
+        return self.body
+
+    async def stream_body(self) -> AsyncIterator[bytes]:
+        yield self.body
+
+
+@dataclass
+class GivenClient:
+    """A client that keeps what it got."""
+
+    status: int | None = None
+    reason: str = ""
+    headers: Headers = ()
+    chunks: list[bytes] = field(default_factory=list)
+    is_finished: bool = False
+    is_aborted: bool = False
+    leaves_at: int | None = None
+
+    @property
+    def has_started(self) -> bool:
+        return self.status is not None
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.chunks)
+
+    async def start(self, status: int, reason: str, headers: Headers) -> None:
+        self.status, self.reason, self.headers = status, reason, headers
+
+    async def write(self, chunk: bytes) -> None:
+        if self.leaves_at == len(self.chunks):
+            raise ConnectionResetError
+        self.chunks.append(chunk)
+
+    async def finish(self) -> None:
+        self.is_finished = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
