@@ -50,7 +50,7 @@ dashboards: setup
 	$(PYTHON) -m dashboards.boards
 
 docs: setup dashboards
-	$(PYTHON) docs/generate.py
+	PYTHONPATH=tests/support $(PYTHON) -m deuz_testing.docs
 
 pins:
 	uv pip compile pyproject.toml requirements-build.in --group dev --universal \

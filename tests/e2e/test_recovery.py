@@ -47,7 +47,9 @@ def turns_of(count: int) -> list[dict[str, Any]]:
 async def ask(
     line: Line, wire: str, turns: Sequence[Any], *, stream: bool = False
 ) -> tuple[int, str, dict[str, str]]:
-    body: dict[str, Any] = {"model": MODEL, "messages": turns, "stream": stream}
+    system = {"role": "system", "content": "Speak of water."}
+    history = [*turns] if wire == "anthropic" else [system, *turns]
+    body: dict[str, Any] = {"model": MODEL, "messages": history, "stream": stream}
     if wire == "anthropic":
         body["max_tokens"] = 100
     url = line.url + PATHS[wire]
@@ -91,6 +93,9 @@ async def test_an_outgrown_conversation_is_recovered_once_and_goes_on(
             # Paid for once: one request each, nothing refused by the provider's rules.
             assert len(upstream.requests) == asked + 11
     assert [r.rule for r in upstream.refused] == ["overflow"]
+    if wire == "chat":
+        for sent in (*upstream.requests[:1], *upstream.requests[2:]):
+            assert b'"Speak of water."' in sent.body
     assert sum(f.sidecar_mutations for f in line.told.finished) == 0
 
 

@@ -11,7 +11,6 @@ from deuz_proxy.runtime import Runtime
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
-    chat_body,
     tool_result,
     tool_use,
     user,
@@ -300,38 +299,6 @@ async def test_new_context_is_compiled_anew_for_what_is_free_then(told: Told) ->
     assert [p.is_new for p in told.last.placements] == [True]
 
 
-async def test_the_chat_wire_recovers_the_same_way(
-    runtime: Runtime, told: Told
-) -> None:
-    message = (
-        "This model's maximum context length is 128000 tokens. However, your messages "
-        "resulted in 150000 tokens. Please reduce the length of the messages."
-    )
-    error = {"message": message, "code": "context_length_exceeded", "type": "x"}
-    overflow = Said(400, (json.dumps({"error": error}).encode(),))
-    choice = {"index": 0, "finish_reason": "stop", "message": assistant("Rivers.")}
-    answer = json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode()
-    notes = Said(200, (answer,))
-    turns = [{"role": "system", "content": "Be kind."}, *told_turns()]
-    path = "/v1/chat/completions"
-
-    talk = conversation(runtime) >> request(chat_body(turns), target=path)
-    talk <<= upstream_gets(chat_body(turns))
-    talk >>= upstream_says(overflow)
-    talk <<= upstream_gets(is_summary)
-    talk >>= upstream_says(notes)
-    talk <<= upstream_gets(
-        lambda asked: (
-            asked.payload["messages"][0] == turns[0]
-            and not broken_rules(asked.payload["messages"])
-            and len(asked.body) < len(chat_body(turns))
-        )
-    )
-    await (talk >> upstream_says(notes) << client_gets(answer))
-
-    assert told.last.overflows[0].outcome == "recovered"
-
-
 async def test_a_client_that_leaves_during_recovery_leaves_nothing_open(
     runtime: Runtime, told: Told
 ) -> None:
@@ -383,19 +350,6 @@ async def test_a_fault_of_ours_in_recovery_surfaces_the_first_answer(
 
     assert ("recover", "sidecar_fault") in told.faults
     assert told.last.overflows[0].outcome == "surfaced"
-
-
-async def test_an_error_longer_than_what_is_held_passes_whole(
-    runtime: Runtime, told: Told
-) -> None:
-    chunks = (b"x" * 700_000, b"y" * 700_000, b"z" * 700_000)
-    said = Said(500, chunks)
-    body = anthropic_body(told_turns())
-
-    talk = conversation(runtime) >> request(body) << upstream_gets(body)
-    await (talk >> upstream_says(said) << client_gets(b"".join(chunks)))
-
-    assert told.last.outcome == "upstream_error"
 
 
 def vague_overflow(*, requested: int | None = None) -> Said:

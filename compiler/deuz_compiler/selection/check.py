@@ -18,9 +18,9 @@ def problems_of(pool: Pool, nodes: Sequence[int]) -> tuple[str, ...]:
         problems.append("a record is in twice")
     if len({pool.identities[node] for node in nodes}) < len(nodes):
         problems.append("a content is in twice")
-    inside = {pool.keys[node] for node in nodes}
+    present = pool.placed.union([pool.keys[node] for node in nodes])
     for node in nodes:
-        problems.extend(_record_problems(pool, node, inside))
+        problems.extend(_record_problems(pool, node, present))
     return tuple(problems)
 
 
@@ -35,12 +35,11 @@ def refusal_of(problems: Sequence[str]) -> Refusal | None:
     )
 
 
-def _record_problems(pool: Pool, node: int, inside: set[str]) -> list[str]:
+def _record_problems(pool: Pool, node: int, present: frozenset[str]) -> list[str]:
     candidate = pool.candidates[node]
     problems = []
     if pool.gates[node] is not None:
         problems.append(f"{candidate.key} is not eligible")
-    present = inside.union(pool.placed)
     problems.extend(
         f"{candidate.key} lacks {key}"
         for key in candidate.depends_on

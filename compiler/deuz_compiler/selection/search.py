@@ -11,8 +11,9 @@ Rules:
 - A node of the search is one form tried. A branch ends where what is paid, plus the
   cheapest form of each content still owed, is too much or no better than the best
   known: each owed content enters as a node of its own, so the sum cannot exceed.
-- Worst case: the limit's number of nodes, each as dear as the closure it walks; the
-  default of 20 000 took 0.12 s over 96 forms with two dependencies each.
+- Worst case: the limit's number of nodes, and for each a bounded number of records
+  walked, on average. So deep closures end the search early, and it says so; the default
+  of 20 000 nodes is a matter of half a second, whatever the pool.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,9 @@ from deuz_compiler.selection.needs import (
 )
 from deuz_compiler.selection.pool import Pool
 from deuz_compiler.selection.tally import Tally
+
+# Records walked per node, on average: closures of ten records leave room for all nodes.
+WALKED_PER_NODE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class _Search:
         self, tally: Tally, needs: Sequence[Need], *, best: int | None
     ) -> None:
         self.nodes = 0
+        self._walked = 0
         self.found: list[tuple[int, ...]] | None = None
         self._tally = tally
         self._needs = needs
@@ -112,6 +117,7 @@ class _Search:
 
     def run(self, limit_nodes: int) -> bool:
         """Try all that may be better than the best; return whether all was tried."""
+        limit_walked = limit_nodes * WALKED_PER_NODE
         open_units = [self._units(0)] if self._may_go_on() else []
         while open_units:
             unit = next(open_units[-1], None)
@@ -119,7 +125,7 @@ class _Search:
                 open_units.pop()
                 self._step_back()
                 continue
-            if self.nodes == limit_nodes:
+            if self.nodes == limit_nodes or self._walked >= limit_walked:
                 return False
             self.nodes += 1
             if self._enter(unit):
@@ -135,16 +141,14 @@ class _Search:
         if self._is_met(need):
             yield ()
             return
-        tally = self._tally
-        yield from sorted(
-            need.units, key=lambda unit: (tally.cost(tally.added(unit)), unit)
-        )
+        cost = self._tally.cost
+        yield from sorted(need.units, key=lambda unit: (cost(self._added(unit)), unit))
         if need.is_deferrable:
             yield ()
 
     def _enter(self, unit: tuple[int, ...]) -> bool:
         tally = self._tally
-        nodes = tally.added(unit)
+        nodes = self._added(unit)
         if tally.block(nodes) is not None:
             return False
         self._move(nodes, sign=1)
@@ -155,6 +159,11 @@ class _Search:
             return True
         self._step_back()
         return False
+
+    def _added(self, unit: tuple[int, ...]) -> list[int]:
+        nodes = self._tally.added(unit)
+        self._walked += len(nodes)
+        return nodes
 
     def _step_back(self) -> None:
         if self._entered:

@@ -128,28 +128,26 @@ def _without_references(plain: bytes, tokens: int) -> tuple[bytes, int]:
         value = msgspec.json.decode(plain)
     except (msgspec.DecodeError, RecursionError):
         return plain, tokens
-    for block in _objects(value):
-        found = _address(block)
-        if found is not None:
-            holder, address = found
-            is_low = (
-                holder.get("detail") == "low" and _FLAT[block["type"]] != PAGE_TOKENS
-            )
-            tokens += LOW_DETAIL_TOKENS if is_low else _FLAT[block["type"]]
-            plain = plain.replace(msgspec.json.encode(address), b'""', 1)
+    for kind, is_low, address in _references(value):
+        is_low_picture = is_low and _FLAT[kind] == TILED_TOKENS
+        tokens += LOW_DETAIL_TOKENS if is_low_picture else _FLAT[kind]
+        plain = plain.replace(msgspec.json.encode(address), b'""', 1)
     return plain, tokens
 
 
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object in the value, however deep."""
+def _references(value: Any) -> Iterator[tuple[str, bool, str]]:
+    """Yield kind, low detail and address of each picture or document, however deep."""
     rest = [value]
     while rest:
         inner = rest.pop()
-        if isinstance(inner, dict):
-            yield inner
-            rest += inner.values()
-        elif isinstance(inner, list):
+        if isinstance(inner, list):
             rest += inner
+        elif isinstance(inner, dict):
+            found = _address(inner)
+            if found is None:
+                rest += inner.values()
+            else:
+                yield inner["type"], found[0].get("detail") == "low", found[1]
 
 
 def _address(block: dict[str, Any]) -> tuple[dict[str, Any], str] | None:

@@ -56,6 +56,11 @@ def stub_result(raw: bytes, part: Part, stub_text: str) -> bytes:
     return raw[: part.start] + msgspec.json.encode(stub_text) + raw[part.end :]
 
 
+def told(text: str, name: str, *, is_text: bool) -> str:
+    """Return what a piece says, or its name in brackets if it is no text."""
+    return text if text or is_text else f"[{name}]"
+
+
 def cut_places(places: Sequence[Place], is_cut: Sequence[bool]) -> tuple[Place, ...]:
     """Return what to cut so that these elements and one comma each are gone.
 

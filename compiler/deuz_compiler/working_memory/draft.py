@@ -18,7 +18,6 @@ from deuz_compiler.working_memory.actions import (
     Add,
     Change,
     Remove,
-    SetActiveTask,
     SetGoal,
     SetTasks,
     TaskInput,
@@ -98,7 +97,7 @@ class Draft:
                 self._set_goal(action)
             case SetTasks():
                 refused = self._set_tasks(action)
-            case SetActiveTask():
+            case _:
                 refused = self._set_active(action.id)
         return refused
 

@@ -7,6 +7,7 @@ Rules:
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
@@ -139,7 +140,7 @@ class Overflow(Section):
     compact_at: Ratio | None = Field(
         default=None,
         gt=0,
-        description="Compact before sending, above this share of a known window.",
+        description="Reserved: compaction before an overflow; this version has none.",
     )
     keep_recent_steps: int = Field(
         default=4, ge=1, le=1000, description="Newest steps that are never shortened."
@@ -149,6 +150,13 @@ class Overflow(Section):
         description="Which ways of shortening are tried, in this order.",
     )
     summarize: Summarize = Field(default=Summarize(), description="The summary call.")
+
+    @field_validator("compact_at")
+    @classmethod
+    def _later(cls, share: Decimal | None) -> Decimal | None:
+        if share is not None:
+            raise ValueError("is reserved: this version shortens after an overflow only")
+        return share
 
     @field_validator("layers")
     @classmethod
@@ -223,14 +231,22 @@ class Telemetry(Section):
 
     otlp: Otlp = Field(default=Otlp(), description="Traces and metrics over OTLP.")
     content: bool = Field(
-        default=False, description="Whether spans may hold prompts and answers."
+        default=False, description="Reserved: spans never hold prompts or answers."
     )
     propagate: bool = Field(
         default=False, description="Whether trace headers go to the upstream."
     )
     legacy_names: bool = Field(
-        default=False, description="Also the older names of the GenAI conventions."
+        default=False,
+        description="The older names of the GenAI conventions instead of the newest.",
     )
+
+    @field_validator("content")
+    @classmethod
+    def _never(cls, is_told: bool) -> bool:  # noqa: FBT001  # pydantic's signature.
+        if is_told:
+            raise ValueError("is reserved: this version exports no content")
+        return is_told
 
 
 class Limits(Section):

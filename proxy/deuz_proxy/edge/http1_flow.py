@@ -20,10 +20,10 @@ class Inbox:
     __slots__ = (
         "_fault",
         "_held_bytes",
-        "_is_full",
         "_pieces",
         "_transport",
         "_waiter",
+        "is_full",
         "is_over",
     )
 
@@ -31,9 +31,9 @@ class Inbox:
         self._transport = transport
         self._pieces: deque[bytes] = deque()
         self._held_bytes = 0
-        self._is_full = False
         self._waiter: asyncio.Future[None] | None = None
         self._fault: BaseException | None = None
+        self.is_full = False
         self.is_over = False
 
     @property
@@ -45,8 +45,8 @@ class Inbox:
         """Add what was read."""
         self._pieces.append(piece)
         self._held_bytes += len(piece)
-        if self._held_bytes >= _FULL_BYTES and not self._is_full:
-            self._is_full = True
+        if self._held_bytes >= _FULL_BYTES and not self.is_full:
+            self.is_full = True
             self._transport.pause_reading()
         wake(self._waiter)
 
@@ -63,7 +63,7 @@ class Inbox:
             while self._pieces:
                 piece = self._pieces.popleft()
                 self._held_bytes -= len(piece)
-                if self._is_full and not self._held_bytes:
+                if self.is_full and not self._held_bytes:
                     self._read_on()
                 yield piece
             if self._fault is not None:
@@ -77,11 +77,11 @@ class Inbox:
         """Let go of what is held; nobody will take it."""
         self._pieces.clear()
         self._held_bytes = 0
-        if self._is_full:
+        if self.is_full:
             self._read_on()
 
     def _read_on(self) -> None:
-        self._is_full = False
+        self.is_full = False
         if not self._transport.is_closing():
             self._transport.resume_reading()
 

@@ -27,8 +27,7 @@ _FOLD = re.compile(rb"\r?\n[ \t]+")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _NAME_BYTES = (
-    b"!#$%&'*+-.^_`|~0123456789"
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 _HEAD_BYTES = b"\t\r\n" + bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
 _SPECIAL = frozenset(
@@ -36,6 +35,9 @@ _SPECIAL = frozenset(
 )
 _BODYLESS = frozenset({204, 304})
 _FIRST_FINAL = 200
+# Four lines as long as any may be, or so many short ones.
+MAX_HEAD_BYTES = 262_144
+MAX_LINES = 512
 MAX_CHUNK_LINE_BYTES = 4096
 MAX_TRAILER_BYTES = 65_536
 
@@ -173,10 +175,9 @@ class Chunked:
 class Head:
     """Collects a head over any number of reads. One connection owns it."""
 
-    __slots__ = ("_kept", "_limit_bytes")
+    __slots__ = ("_kept",)
 
-    def __init__(self, *, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
+    def __init__(self) -> None:
         self._kept = bytearray()
 
     @property
@@ -202,15 +203,16 @@ class Head:
             data = bytes(self._kept) if found else b""
         if found is None:
             self._kept += data
-            self._check(len(self._kept))
+            _check_length(len(self._kept))
             return None
         self._kept.clear()
-        self._check(found.end())
+        _check_length(found.end())
         return data[: found.end()], data[found.end() :]
 
-    def _check(self, length: int) -> None:
-        if length > self._limit_bytes:
-            raise HeadTooLong("head too long")
+
+def _check_length(head_bytes: int) -> None:
+    if head_bytes > MAX_HEAD_BYTES:
+        raise HeadTooLong("head too long")
 
 
 class RequestHead(msgspec.Struct, frozen=True):
@@ -303,6 +305,8 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
 
 
 def _read_lines(texts: list[bytes]) -> Lines:
+    if len(texts) > MAX_LINES:
+        raise HeadTooLong("too many lines")
     lines = []
     for text in texts:
         name, colon, value = text.partition(b":")

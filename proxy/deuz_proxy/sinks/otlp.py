@@ -38,6 +38,7 @@ class Target:
     protocol: Protocol
     url: str | None
     timeout_seconds: float | None
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,12 @@ def resolve_targets(
     *,
     endpoint: str | None = None,
     protocol: Protocol = "http/protobuf",
+    headers: Mapping[str, str] | None = None,
 ) -> Targets | None:
-    """Return where telemetry goes; None if no endpoint is configured or all is off."""
+    """Return where telemetry goes; None if no endpoint is configured or all is off.
+
+    `headers` go with every export, over those of the environment.
+    """
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     configured = (endpoint or None, protocol)
@@ -64,6 +69,9 @@ def resolve_targets(
     metrics = _target("metrics", environment, configured)
     if traces is None and metrics is None:
         return None
+    if headers:
+        traces = traces and replace(traces, headers=headers)
+        metrics = metrics and replace(metrics, headers=headers)
     preference = environment.get(_TEMPORALITY, "").strip().lower()
     is_delta = preference in ("delta", "lowmemory")
     return Targets(traces, metrics, _interval_seconds(environment), is_delta)
@@ -85,7 +93,7 @@ def span_exporter(target: Target) -> SpanExporter:
         from opentelemetry.exporter.otlp.proto.grpc import trace_exporter  # noqa: PLC0415
 
         return trace_exporter.OTLPSpanExporter(
-            target.url, timeout=target.timeout_seconds
+            target.url, headers=_pairs(target), timeout=target.timeout_seconds
         )
     from opentelemetry.exporter.otlp.proto.http import trace_exporter as over_http  # noqa: PLC0415
 

@@ -152,7 +152,7 @@ def test_turns_that_the_fold_in_force_left_are_read_and_system_turns_stay() -> N
     # As after a summary of the whole conversation, by a model that binds thinking.
     rules = {"role": "system", "content": "rules"}
     asked = {"role": "user", "content": "and now?"}
-    picture = {"role": "user", "content": [{"type": "image", "source": {}}]}
+    picture: Message = {"role": "user", "content": [{"type": "image", "source": {}}]}
     messages = [USER, SAID, USER, rules, SAID, asked, SAID, SAID, picture, SAID]
     known = Folded(0, 5, "old notes", kept=(5, 3))
 

@@ -109,6 +109,30 @@ def test_every_form_tried_is_a_node() -> None:
     assert (limited.nodes, limited.is_complete) == (2, False)
 
 
+def test_deep_closures_end_the_search_before_its_nodes_do() -> None:
+    # Every form has a chain of its own of 40 records.
+    chains = [
+        record(
+            f"{content}{form}-{n:02}",
+            f"{content}{form}{n}" if n else content,
+            10 - form,
+            requirement="discretionary" if n else "mandatory",
+            depends_on=(f"{content}{form}-{n + 1:02}",) if n < 39 else (),
+        )
+        for content in "ABCDEFGHIJKLMNOP"
+        for form in (0, 1)
+        for n in range(40)
+    ]
+
+    search = run(chains, 100_000, search_nodes=400)[1].search
+
+    assert search is not None
+    assert search.outcome == "limit"
+    # 400 nodes may walk 12 800 records, and each walks 40 to 120.
+    assert 12_800 // 120 <= search.nodes <= 12_800 // 40
+    assert not search.is_complete
+
+
 def test_where_nothing_is_needed_nothing_is_tried() -> None:
     selection = run([record("a", "A", 9, requirement="discretionary")], 2)[1]
 

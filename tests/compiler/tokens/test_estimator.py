@@ -1,7 +1,13 @@
 import pytest
 
 from deuz_compiler.tokens.estimate import estimate_bytes, estimate_text
-from deuz_compiler.tokens.estimator import HEURISTIC, tokenizer_estimator
+from deuz_compiler.tokens.estimator import (
+    BROAD_HEURISTIC,
+    HEURISTIC,
+    estimator_for,
+    tokenizer_estimator,
+)
+from deuz_compiler.tokens.weights import BROAD
 
 
 def refuse(text: str) -> list[int]:
@@ -12,6 +18,15 @@ def test_heuristic_is_named_and_counts_like_the_functions() -> None:
     assert HEURISTIC.name == "heuristic"
     assert HEURISTIC.count_text("some words") == estimate_text("some words")
     assert HEURISTIC.count_json(b'"some words"') == estimate_bytes(b'"some words"')
+
+
+def test_broad_heuristic_counts_higher_for_models_of_unknown_make() -> None:
+    assert estimator_for("gpt-5-mini") is HEURISTIC
+    assert estimator_for("qwen3-coder") is BROAD_HEURISTIC
+    assert BROAD_HEURISTIC.name == "heuristic-broad"
+    assert BROAD_HEURISTIC.count_text("12345") == estimate_text("12345", BROAD)
+    assert BROAD_HEURISTIC.count_json(b'"12345"') == estimate_bytes(b'"12345"', BROAD)
+    assert BROAD_HEURISTIC.count_text("12345") > HEURISTIC.count_text("12345")
 
 
 def test_tokenizer_takes_the_heuristics_place() -> None:

@@ -1,7 +1,12 @@
 import json
 
 from deuz_compiler.tokens.estimate import estimate_bytes
-from deuz_compiler.tokens.framing import frame_tokens, tools_tokens
+from deuz_compiler.tokens.framing import (
+    found_tools,
+    frame_tokens,
+    loaded_tools,
+    tools_tokens,
+)
 
 TOOL = {"name": "read", "input_schema": {"anyOf": [{"enum": ["a", "b"]}], "title": "t"}}
 
@@ -18,6 +23,27 @@ def test_deferred_tool_costs_nothing_until_it_is_loaded() -> None:
 
     assert tools_tokens(json.dumps([deferred]).encode()) == 0
     assert tools_tokens(json.dumps([loaded]).encode()) > 0
+
+
+def test_deferred_tool_costs_once_a_search_found_it() -> None:
+    tools = json.dumps([{**TOOL, "defer_loading": True}]).encode()
+
+    assert tools_tokens(tools, ["other"]) == 0
+    assert tools_tokens(tools, ["read"]) == sum(
+        map(estimate_bytes, loaded_tools(tools, ["read"]))
+    )
+    assert tools_tokens(tools, ["read"]) > 0
+
+
+def test_found_tools_are_named_by_the_turns_that_refer_to_them() -> None:
+    found = [
+        {"type": "tool_reference", "tool_name": name} for name in ("b", "a\u00e9", "b")
+    ]
+    told = {"type": "text", "text": '"tool_reference" "tool_name":"no"'}
+    turns = [json.dumps(turn).encode() for turn in (found, told, {"tool_name": "x"})]
+
+    assert found_tools(turns) == ("b", "a\u00e9")
+    assert found_tools([b'"tool_reference" "tool_name":"\\u12"']) == ("",)
 
 
 def test_tools_of_an_unknown_shape_are_still_counted() -> None:

@@ -1,3 +1,5 @@
+"""The parts of a turn, and one suite of laws that every wire's reader must pass."""
+
 import json
 
 import pytest
@@ -6,7 +8,10 @@ from hypothesis import strategies as st
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.placement.block import BlockRecord, render_block
+from deuz_compiler.wires.anthropic import parts as anthropic_parts
 from deuz_compiler.wires.members import array_elements
+from deuz_compiler.wires.openai_chat import parts as openai_chat_parts
+from deuz_compiler.wires.openai_responses import parts as openai_responses_parts
 from deuz_compiler.wires.own import SUMMARY_MARKER
 from deuz_compiler.wires.parts import (
     Part,
@@ -16,7 +21,21 @@ from deuz_compiler.wires.parts import (
     transcribe,
     words_of,
 )
+from deuz_testing.histories import (
+    RESPONSES,
+    WIRES,
+    Message,
+    calls_of,
+    conversations,
+    results_of,
+    tool_round,
+)
 
+READER_OF = {
+    "anthropic": anthropic_parts,
+    "openai_chat": openai_chat_parts,
+    RESPONSES: openai_responses_parts,
+}
 BLOCK = render_block([BlockRecord("s", "k", "i", "1", "", "found text")])
 
 
@@ -62,6 +81,7 @@ def test_transcript_names_speakers_calls_results_and_media() -> None:
         Part("tool_call", 0, 0, '{"a":1}', "c", "read"),
         Part("tool_result", 0, 0, "found", "c"),
         Part("other", 0, 0, name="server_tool_use"),
+        Part("sealed", 0, 0, name="compaction"),
     )
 
     assert transcribe("assistant", parts) == (
@@ -71,6 +91,7 @@ def test_transcript_names_speakers_calls_results_and_media() -> None:
         'ASSISTANT: [call read({"a":1})]',
         "TOOL: [result: found]",
         "ASSISTANT: [server_tool_use]",
+        "ASSISTANT: [compaction]",
     )
 
 
@@ -83,3 +104,75 @@ def test_own_blocks_and_summaries_are_not_the_users_words() -> None:
     )
 
     assert words_of(parts) == "first\nsecond"
+
+
+def written(message: Message) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(" ,", ": ")).encode()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(data=st.data())
+def test_every_part_has_its_place_inside_the_turn(
+    wire: str, data: st.DataObject
+) -> None:
+    for message in data.draw(conversations(wire)):
+        raw = written(message)
+        parts = READER_OF[wire].read_parts(raw)
+
+        assert parts
+        for index, part in enumerate(parts):
+            assert 0 <= part.start <= part.end <= len(raw)
+            assert READER_OF[wire].part_span(raw, index) == (part.start, part.end)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(data=st.data())
+def test_calls_and_results_are_found_with_the_ids_that_pair_them(
+    wire: str, data: st.DataObject
+) -> None:
+    for message in data.draw(conversations(wire)):
+        parts = READER_OF[wire].read_parts(written(message))
+
+        found = {
+            kind: [part.call_id for part in parts if part.kind == kind]
+            for kind in ("tool_call", "tool_result")
+        }
+        assert found["tool_call"] == calls_of(message)
+        assert found["tool_result"] == results_of(message)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(result=st.text(max_size=40), stub=st.text(max_size=10))
+def test_stub_of_a_result_changes_its_content_and_nothing_else(
+    wire: str, result: str, stub: str
+) -> None:
+    answer = tool_round(wire, ["c"], result, "")[-1]
+    raw = written(answer)
+    (part,) = READER_OF[wire].read_parts(raw)
+
+    stubbed = stub_result(raw, part, stub)
+
+    assert part.text == result
+    assert json.loads(stubbed) == tool_round(wire, ["c"], stub, "")[-1]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_transcript_tells_thought_call_and_result(wire: str) -> None:
+    turns = tool_round(wire, ["c"], "found it", "a thought")
+
+    lines = [
+        line for t in turns for line in READER_OF[wire].transcribe_turn(written(t))
+    ]
+
+    assert lines[0] == "ASSISTANT: [thinking: a thought]"
+    assert lines[1].startswith("ASSISTANT: [call read(")
+    assert lines[2] == "TOOL: [result: found it]"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_words_of_a_user_are_read_alike_on_every_wire(wire: str) -> None:
+    asked = written({"role": "user", "content": f"why?\n\n{BLOCK}"})
+    said = written({"role": "assistant", "content": "because"})
+
+    assert READER_OF[wire].user_text(asked) == "why?"
+    assert READER_OF[wire].user_text(said) == ""

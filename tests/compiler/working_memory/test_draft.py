@@ -72,7 +72,7 @@ def test_new_item_is_marked_with_writer_revision_time_and_sources() -> None:
 def test_ids_count_within_their_list() -> None:
     opened = draft()
     for name in ("attempts", "attempts", "questions"):
-        opened.perform(Add(list_name=name, text="x"))  # type: ignore[arg-type]  # Plain words.
+        opened.perform(Add(list_name=name, text="x"))
 
     assert opened.new_ids == ("attempts-5-0", "attempts-5-1", "questions-5-0")
 

@@ -377,7 +377,7 @@ def test_model_never_touches_what_is_the_hosts(patches: list[dict[str, Any]]) ->
     assert memory.constraints == OTHERS.constraints
     assert memory.tasks.items == OTHERS.tasks.items
     for name in ("decisions", "questions", "attempts", "hypotheses", "observations"):
-        of_host = [i for i in memory.items(name) if i.writer == "host"]  # type: ignore[arg-type]  # Plain words.
-        assert of_host == list(OTHERS.items(name))  # type: ignore[arg-type]  # Plain words.
-        cited = [s for i in memory.items(name) for s in i.sources]  # type: ignore[arg-type]  # Plain words.
+        of_host = [i for i in memory.items(name) if i.writer == "host"]
+        assert of_host == list(OTHERS.items(name))
+        cited = [s for i in memory.items(name) for s in i.sources]
         assert [s for s in cited if s.kind == "host"] == []

@@ -5,9 +5,6 @@ Rules:
 - Steps are taken when the conversation is awaited; one that does not come fails.
 """
 
-"""A question whose block the tests below know by heart."""
-"""The block of `line.RULE`, as the model sees it."""
-
 import asyncio
 import json
 from collections import deque
@@ -33,15 +30,11 @@ from deuz_testing.scripted import (
 )
 
 LONG = "The river runs past the mill and on to the sea. " * 60
-
-
 ASK = [user("how far is it?")]
-
-
 BLOCK = render_block(
     (BlockRecord("rules", "memory", "r1", "", "", "Answer in metres."),)
 )
-
+"""The block of `line.RULE`, as the model sees it."""
 
 Step = Callable[["Conversation"], Awaitable[None]]
 

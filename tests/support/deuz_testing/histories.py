@@ -275,7 +275,7 @@ _ODD_TYPES = (
     "image",
 )
 _LONG = "x" * 9_000
-_ODD_VALUES = (
+_ODD_VALUES: tuple[Any, ...] = (
     None,
     7,
     1.5,

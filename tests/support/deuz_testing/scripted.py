@@ -1,4 +1,4 @@
-"""Stand-ins for both ends of the line: what they get is kept, what they say is given."""
+"""Stand-ins for both ends of the line: they keep what they get, say what is given."""
 
 import asyncio
 import json

@@ -23,6 +23,7 @@ from deuz_compiler.wires.parts import (
     Place,
     cut_places,
     place_of,
+    told,
     transcribe,
     words_of,
 )
@@ -158,4 +159,4 @@ def _result_text(content: bytes) -> str:
     value = _texts.decode(content)
     if isinstance(value, str):
         return value
-    return "\n".join(piece.text or f"[{piece.type}]" for piece in value)
+    return "\n".join(told(p.text, p.type, is_text=p.type == "text") for p in value)

@@ -23,6 +23,7 @@ from deuz_compiler.wires.parts import (
     Place,
     cut_places,
     place_of,
+    told,
     transcribe,
     words_of,
 )
@@ -155,7 +156,7 @@ def _plain(raw: bytes, member: Member) -> str:
 
 def _result(raw: bytes, content: Member, call_id: str) -> Part:
     pieces = _content(raw, content)
-    text = "\n".join(piece.text or f"[{piece.kind}]" for piece in pieces)
+    text = "\n".join(told(p.text, p.kind, is_text=p.kind == TEXT) for p in pieces)
     return Part(TOOL_RESULT, content.start, content.end, text, call_id)
 
 

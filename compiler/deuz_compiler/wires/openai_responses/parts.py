@@ -23,6 +23,7 @@ from deuz_compiler.wires.parts import (
     Part,
     Place,
     place_of,
+    told,
     transcribe,
     words_of,
 )
@@ -206,7 +207,10 @@ def _output_text(output: bytes) -> str:
     if not output.startswith(b"["):
         return _plain(output)
     pieces = msgspec.json.decode(output, type=list[_Piece])
-    return "\n".join(piece.text or f"[{piece.type}]" for piece in pieces)
+    return "\n".join(
+        told(piece.text, piece.type, is_text=_KINDS.get(piece.type) == TEXT)
+        for piece in pieces
+    )
 
 
 def _plain(value: bytes | msgspec.Raw) -> str:

@@ -66,6 +66,7 @@ def test_call_carries_its_arguments_as_they_were_sent() -> None:
             [{"type": "text", "text": "a"}, {"type": "image", "source": {}}],
             "a\n[image]",
         ),
+        ([{"type": "text", "text": ""}], ""),
         (None, ""),
     ],
 )
@@ -129,7 +130,7 @@ def test_results_of_server_tools_and_compactions_are_sealed() -> None:
 
     assert [(p.kind, p.name) for p in read_parts(raw)] == [
         ("other", "web_search_tool_result"),
-        ("other", "compaction"),
+        ("sealed", "compaction"),
     ]
 
 

@@ -1,0 +1,326 @@
+"""One connection to an upstream, and the answer that comes over it.
+
+Rules:
+- One exchange at a time; afterwards a connection is kept only if request and answer were
+  whole, the upstream keeps it, and not a byte more came.
+- Interim answers (100, 102, 103) end here; 101 is one only where it was asked for.
+- An answer may come, and end, before the request was sent: it is handed on.
+- An exchange that is given up ends its connection: half a request never looks whole.
+"""
+
+import asyncio
+import select
+from collections.abc import AsyncIterator, Callable
+from typing import cast
+
+from deuz_proxy.edge.http1_flow import Inbox, Outlet, wake
+from deuz_proxy.edge.http1_wire import (
+    AnswerHead,
+    Endless,
+    Framing,
+    Head,
+    Lines,
+    NotHttp,
+    read_answer,
+)
+from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
+
+# Below it, one copy is cheaper than a second buffer to write.
+_JOINED_BYTES = 2**14
+_WRITE_AHEAD_BYTES = 2**18
+_FIRST_FINAL, _SWITCHED = 200, 101
+
+
+class Exchange:
+    """One request and its answer: what is known of it so far."""
+
+    __slots__ = ("answer", "answered", "framing", "inbox", "is_switch", "method")
+
+    def __init__(
+        self, transport: asyncio.Transport, method: bytes, *, is_switch: bool
+    ) -> None:
+        self.method = method
+        self.is_switch = is_switch
+        self.answer: AnswerHead | None = None
+        self.answered: asyncio.Future[None] | None = None
+        self.framing: Framing | None = None
+        self.inbox = Inbox(transport)
+
+
+class Connection(asyncio.Protocol):
+    """A connection to one upstream. `since` is when anything last happened on it."""
+
+    def __init__(
+        self,
+        upstream: str,
+        clock: Callable[[], float],
+        *,
+        enter: Callable[["Connection"], None],
+        leave: Callable[["Connection"], None],
+    ) -> None:
+        self._upstream = upstream
+        self._clock = clock
+        self._enter = enter
+        self._leave = leave
+        self._outlet = Outlet()
+        self._head = Head()
+        self._exchange: Exchange | None = None
+        self._is_kept = True
+        self._readable = select.poll()
+        self.transport: asyncio.Transport
+        # The task that sends the request's body, where it is not sent at once.
+        self.sending: asyncio.Task[None] | None = None
+        self.born = self.since = clock()
+
+    # What the owner calls.
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no exchange is under way."""
+        return self._exchange is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a request may be sent on it.
+
+        The kernel is asked, since the loop may not have read yet that the upstream
+        closed: an idle connection on which there is anything to read is of no use.
+        """
+        return not self.transport.is_closing() and not self._readable.poll(0)
+
+    def begin(self, method: bytes, *, is_switch: bool = False) -> Exchange:
+        """Begin an exchange; the request is to be written now."""
+        self.since = self._clock()
+        self._exchange = Exchange(self.transport, method, is_switch=is_switch)
+        return self._exchange
+
+    def write(self, head: bytes, body: bytes | None) -> None:
+        """Write a request whose body is here."""
+        if not body:
+            self.transport.write(head)
+        elif len(body) < _JOINED_BYTES:
+            self.transport.write(head + body)
+        else:
+            self.transport.writelines((head, body))
+
+    async def send_pieces(
+        self, pieces: AsyncIterator[bytes], *, length_bytes: int | None
+    ) -> None:
+        """Send a body as it comes, in chunks if its length is not known.
+
+        What fails in it is told to whoever waits for the answer.
+        """
+        sent_bytes = 0
+        try:
+            async for piece in pieces:
+                sent_bytes += len(piece)
+                await self.send(piece, is_chunk=length_bytes is None)
+            if length_bytes is None:
+                self.transport.write(b"0\r\n\r\n")
+            elif sent_bytes != length_bytes:
+                self.fail(RequestMalformed())
+        except OSError:
+            # The upstream does not read any more; what it said meanwhile still counts.
+            self._is_kept = False
+        except Exception as fault:  # noqa: BLE001  # Raised again where it is waited for.
+            self.fail(fault)
+
+    async def send(self, piece: bytes, *, is_chunk: bool = False) -> None:
+        """Send bytes; waits while the upstream reads slowly.
+
+        Raises:
+            ConnectionResetError: the connection ended.
+        """
+        if piece and is_chunk:
+            self.transport.writelines((b"%x\r\n" % len(piece), piece, b"\r\n"))
+        elif piece:
+            self.transport.write(piece)
+        self.since = self._clock()
+        await self._outlet.drain()
+
+    async def answer_head(self, exchange: Exchange) -> AnswerHead:
+        """Return the answer's head once it is here.
+
+        Raises:
+            UpstreamBroken: the connection ended before it, or what came is not HTTP.
+            SidecarError: the request's body failed.
+        """
+        while exchange.answer is None:
+            if exchange.inbox.fault is not None:
+                raise exchange.inbox.fault
+            exchange.answered = asyncio.get_running_loop().create_future()
+            await exchange.answered
+        return exchange.answer
+
+    def end(self) -> bool:
+        """End the exchange; tell whether the connection may serve another."""
+        exchange, self._exchange = self._exchange, None
+        is_sent = self.sending is None or self.sending.done()
+        if exchange is None or not is_sent or not self._is_kept:
+            self.abort()
+            return False
+        if not exchange.inbox.is_over or self.transport.is_closing():
+            self.abort()
+            return False
+        exchange.inbox.drop()
+        self.sending = None
+        self.since = self._clock()
+        return True
+
+    def abort(self) -> None:
+        """End the connection; nothing more is sent, nothing more is read."""
+        self._is_kept = False
+        if self.sending is not None:
+            self.sending.cancel()
+        self.transport.abort()
+
+    def expire(self, *, silent_since: float) -> None:
+        """Give the exchange up if the upstream was silent since then."""
+        exchange = self._exchange
+        if exchange is None or exchange.inbox.is_full or exchange.inbox.is_over:
+            return
+        if self.since < silent_since:
+            self.fail(TimeoutError())
+
+    def fail(self, fault: BaseException) -> None:
+        """Say why the exchange cannot go on; what has come stays."""
+        self._is_kept = False
+        if self._exchange is None:
+            return
+        if not isinstance(fault, SidecarError):
+            broken = UpstreamBroken(upstream=self._upstream)
+            broken.__cause__ = fault
+            fault = broken
+        self._exchange.inbox.end(fault)
+        wake(self._exchange.answered)
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(_WRITE_AHEAD_BYTES)
+        descriptor = transport.get_extra_info("socket").fileno()
+        self._readable.register(descriptor, select.POLLIN)
+        self._enter(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the upstream sent."""
+        self.since = self._clock()
+        exchange = self._exchange
+        if exchange is None or exchange.inbox.is_over:
+            # Nobody asked for it.
+            self._is_kept = False
+            return
+        try:
+            if exchange.answer is None:
+                self._take_head(exchange, data)
+            else:
+                self._take_body(exchange, data)
+        except NotHttp as fault:
+            self.fail(fault)
+
+    def eof_received(self) -> None:
+        """Take the upstream's end: the end of an answer that had no other."""
+        exchange = self._exchange
+        self._is_kept = False
+        if exchange is not None and isinstance(exchange.framing, Endless):
+            exchange.inbox.end()
+        else:
+            self.fail(ConnectionResetError())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take the end of the connection."""
+        self._outlet.lose()
+        self._leave(self)
+        self.fail(exc or ConnectionResetError())
+
+    def pause_writing(self) -> None:
+        """Wait for the upstream to read."""
+        self._outlet.pause()
+
+    def resume_writing(self) -> None:
+        """Go on: it has read."""
+        self._outlet.resume()
+
+    def _take_head(self, exchange: Exchange, data: bytes) -> None:
+        answer = None
+        while answer is None or answer.status < _FIRST_FINAL:
+            found = self._head.feed(data)
+            if found is None:
+                return
+            text, data = found
+            answer = read_answer(text, method=exchange.method)
+            if answer.status == _SWITCHED:
+                if not exchange.is_switch:
+                    raise NotHttp("switched without being asked")
+                break
+        exchange.answer = answer
+        exchange.framing = Endless() if answer.status == _SWITCHED else answer.framing
+        self._is_kept &= answer.is_kept_alive
+        if exchange.framing is None or exchange.framing.is_complete:
+            self._complete(exchange, data)
+        elif data:
+            self._take_body(exchange, data)
+        wake(exchange.answered)
+
+    def _take_body(self, exchange: Exchange, data: bytes) -> None:
+        framing = cast(Framing, exchange.framing)
+        piece, rest = framing.feed(data)
+        if piece:
+            exchange.inbox.put(piece)
+        if framing.is_complete:
+            self._complete(exchange, rest)
+
+    def _complete(self, exchange: Exchange, rest: bytes) -> None:
+        if rest.strip(b"\r\n"):
+            # Longer than it said: if nobody has seen its head yet, nobody will.
+            exchange.answer = None
+            raise NotHttp("more than the answer")
+        self._is_kept &= not rest
+        exchange.inbox.end()
+
+
+class Http1Reply:
+    """An answer whose head has arrived. One task reads it, once."""
+
+    __slots__ = ("_connection", "_exchange", "_keep", "headers", "reason", "status")
+
+    def __init__(
+        self,
+        connection: Connection,
+        exchange: Exchange,
+        answer: AnswerHead,
+        keep: Callable[[Connection], None],
+    ) -> None:
+        self._connection: Connection | None = connection
+        self._exchange = exchange
+        self._keep = keep
+        self.status = answer.status
+        self.reason = answer.reason.decode("latin-1")
+        self.headers: Lines = answer.lines
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body's bytes as they arrive.
+
+        Raises:
+            UpstreamBroken: the body ended before its announced end.
+        """
+        async for piece in self._exchange.inbox.pieces():
+            yield piece
+        await self.close()
+
+    async def send(self, piece: bytes) -> None:
+        """Send bytes the other way, once the connection was switched.
+
+        Raises:
+            ConnectionResetError: the connection ended.
+        """
+        if self._connection is not None:
+            await self._connection.send(piece)
+
+    async def close(self) -> None:
+        """Give the connection back if the answer has come whole, else end it."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.end():
+            self._keep(connection)

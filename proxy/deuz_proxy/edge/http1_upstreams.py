@@ -1,0 +1,280 @@
+"""The connections to all upstreams: found or made, lent for one exchange, kept or ended.
+
+Rules:
+- Nothing is followed, decoded, retried or added: the upstream gets the client's lines,
+  with its own name where theirs stood and the length of what is really sent.
+- A connection is reused, the newest first, only if the kernel says that it is open and
+  silent; otherwise the next one is tried, then a new one made. Once a byte of a request
+  was handed to the kernel, the request is never sent again.
+- Environment proxies are not used: a sidecar's upstreams are named in its config.
+- Every foreign exception becomes an error of ours here.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from typing import Self
+from urllib.parse import quote, urlsplit
+
+import aiohappyeyeballs
+
+from deuz_proxy.calls import header
+from deuz_proxy.edge.headers import request_headers
+from deuz_proxy.edge.http1_client import Connection, Http1Reply
+from deuz_proxy.edge.http1_wire import Lines
+from deuz_proxy.errors import UpstreamUnreachable
+
+Headers = Sequence[tuple[bytes, bytes]]
+Body = bytes | AsyncIterator[bytes] | None
+
+# Shorter than what servers grant: who closes first should be us.
+_IDLE_SECONDS = 30.0
+# Names move; a connection that never pauses would never notice.
+_OLD_SECONDS = 600.0
+_MOST_IDLE = 256
+_SWEEP_SECONDS = 0.5
+# RFC 8305 recommends it for the second address to be tried beside the first.
+_SECOND_TRY_SECONDS = 0.25
+# Encrypting happens at once, in memory: the loop must be able to serve others.
+_SLICE_BYTES = 2**18
+_MOST_ORIGINS = 1024
+_PORTS = {"http": 80, "https": 443}
+_URL_SAFE = "/%:@!$&'()*+,;=~"
+
+
+class Origin:
+    """Where an upstream is, and its idle connections, the newest last."""
+
+    __slots__ = ("authority", "host", "idle", "is_tls", "port", "prefix")
+
+    def __init__(self, base: str) -> None:
+        url = urlsplit(base)
+        usual = _PORTS[url.scheme]
+        self.is_tls = url.scheme == "https"
+        self.host = url.hostname or ""
+        self.port = url.port or usual
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == usual else f":{self.port}"
+        self.authority = name.encode("idna") + port.encode()
+        self.prefix = quote(url.path.rstrip("/"), safe=_URL_SAFE).encode()
+        self.idle: list[Connection] = []
+
+
+class Http1Upstreams:
+    """The connections to all upstreams. Owned by the app, closed once."""
+
+    def __init__(
+        self,
+        *,
+        connect_seconds: float,
+        idle_seconds: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._connect_seconds = connect_seconds
+        self._idle_seconds = idle_seconds
+        self._tls = tls
+        self._origins: dict[str, Origin] = {}
+        self._connections: dict[Connection, Origin] = {}
+        self._tasks = asyncio.TaskGroup()
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop
+
+    async def open(self) -> Self:
+        """Open inside the running loop."""
+        self._loop = asyncio.get_running_loop()
+        await self._tasks.__aenter__()
+        self._sweep()
+        return self
+
+    async def send(
+        self,
+        *,
+        method: str,
+        base: str,
+        path: str,
+        headers: Headers,
+        body: Body,
+        upgrade: bytes | None = None,
+    ) -> Http1Reply:
+        """Send the request and return once the answer's head is there.
+
+        With `upgrade`, the upstream is asked to switch to that protocol.
+
+        Raises:
+            UpstreamUnreachable: no connection could be made.
+            UpstreamBroken: the connection ended before the head.
+            SidecarError: reading the streamed body failed with it.
+        """
+        if self._sweeping is None:
+            raise UpstreamUnreachable(upstream=base)
+        origin = self._origin(base)
+        own = {b"host": origin.authority} | _framing(headers, body)
+        if upgrade is not None:
+            own |= {b"connection": b"Upgrade", b"upgrade": upgrade}
+        verb = method.encode("latin-1")
+        target = origin.prefix + path.encode("latin-1")
+        head = request_head(verb, target, place_lines(headers, own))
+        connection = self._idle(origin) or await self._connect(origin, base)
+        try:
+            exchange = connection.begin(verb, is_switch=upgrade is not None)
+            self._write(connection, head, body, own)
+            answer = await connection.answer_head(exchange)
+        except BaseException:
+            connection.abort()
+            raise
+        return Http1Reply(connection, exchange, answer, self._keep)
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._sweeping is None:
+            return
+        self._sweeping.cancel()
+        self._sweeping = None
+        for connection in list(self._connections):
+            connection.abort()
+        await self._tasks.__aexit__(None, None, None)
+        # Let transports finish closing before the loop ends.
+        await asyncio.sleep(0)
+
+    def _origin(self, base: str) -> Origin:
+        origin = self._origins.get(base)
+        if origin is None:
+            if len(self._origins) >= _MOST_ORIGINS:
+                self._origins.clear()
+            origin = self._origins[base] = Origin(base)
+        return origin
+
+    def _idle(self, origin: Origin) -> Connection | None:
+        while origin.idle:
+            connection = origin.idle.pop()
+            if connection.is_ready:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, origin: Origin, base: str) -> Connection:
+        loop = self._loop
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                found = await loop.getaddrinfo(
+                    origin.host, origin.port, type=socket.SOCK_STREAM
+                )
+                sock = await aiohappyeyeballs.start_connection(
+                    found, happy_eyeballs_delay=_SECOND_TRY_SECONDS, loop=loop
+                )
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                _, connection = await loop.create_connection(
+                    lambda: Connection(
+                        base,
+                        loop.time,
+                        enter=lambda made: self._connections.update({made: origin}),
+                        leave=self._lose,
+                    ),
+                    sock=sock,
+                    ssl=self._context() if origin.is_tls else None,
+                    server_hostname=origin.host if origin.is_tls else None,
+                )
+        except (OSError, UnicodeError) as fault:
+            raise UpstreamUnreachable(upstream=base) from fault
+        return connection
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
+
+    def _write(
+        self, connection: Connection, head: bytes, body: Body, own: dict[bytes, bytes]
+    ) -> None:
+        pieces: AsyncIterator[bytes] | None = None
+        if body is None or isinstance(body, bytes):
+            if body and self._connections[connection].is_tls:
+                pieces = _slices(body) if len(body) > _SLICE_BYTES else None
+        else:
+            pieces = body
+        if pieces is None:
+            connection.write(head, body)
+            return
+        connection.write(head, None)
+        stated = own.get(b"content-length")
+        connection.sending = self._tasks.create_task(
+            connection.send_pieces(
+                pieces, length_bytes=int(stated) if stated is not None else None
+            )
+        )
+
+    def _keep(self, connection: Connection) -> None:
+        origin = self._connections.get(connection)
+        is_old = connection.since - connection.born > _OLD_SECONDS
+        if origin is None or is_old or len(origin.idle) >= _MOST_IDLE:
+            connection.abort()
+        else:
+            origin.idle.append(connection)
+
+    def _lose(self, connection: Connection) -> None:
+        origin = self._connections.pop(connection, None)
+        if origin is not None and connection.is_idle and connection in origin.idle:
+            origin.idle.remove(connection)
+
+    def _sweep(self) -> None:
+        """End what is idle for too long, or waits in vain."""
+        now = self._loop.time()
+        for connection in list(self._connections):
+            connection.expire(silent_since=now - self._idle_seconds)
+            if connection.is_idle and connection.since < now - _IDLE_SECONDS:
+                connection.abort()
+        self._sweeping = self._loop.call_later(
+            min(_SWEEP_SECONDS, self._idle_seconds / 4), self._sweep
+        )
+
+
+def request_head(method: bytes, target: bytes, lines: Lines) -> bytes:
+    """Return a request's head as it is sent."""
+    return b"%b %b HTTP/1.1\r\n%b\r\n" % (
+        method,
+        target,
+        b"".join([b"%b: %b\r\n" % line for line in lines]),
+    )
+
+
+def place_lines(headers: Headers, own: dict[bytes, bytes]) -> Lines:
+    """Return the lines to send: the client's, and this hop's own where theirs stood."""
+    kept = request_headers(headers)
+    lines: Lines = []
+    places = dict(own)
+    at = 0
+    for line in headers:
+        # What is kept is so by its name: an equal line has the same fate.
+        if at < len(kept) and line == kept[at]:
+            lines.append(line)
+            at += 1
+            continue
+        value = places.pop(line[0].lower(), None)
+        if value is not None:
+            lines.append((line[0], value))
+    missing = [(name.title(), value) for name, value in places.items()]
+    # A head begins with its host where the client did not say otherwise.
+    return [*missing, *lines] if b"host" in places else [*lines, *missing]
+
+
+def _framing(headers: Headers, body: Body) -> dict[bytes, bytes]:
+    """Return the line that says how long the body is; the client's own if it holds."""
+    if isinstance(body, bytes):
+        return {b"content-length": b"%d" % len(body)}
+    stated = header(headers, b"content-length")
+    if body is None:
+        return {b"content-length": b"0"} if stated is not None else {}
+    if stated is not None:
+        return {b"content-length": stated}
+    return {b"transfer-encoding": b"chunked"}
+
+
+async def _slices(body: bytes) -> AsyncIterator[bytes]:
+    view = memoryview(body)
+    for at in range(0, len(body), _SLICE_BYTES):
+        yield bytes(view[at : at + _SLICE_BYTES])
+        await asyncio.sleep(0)
+
+
