@@ -59,6 +59,7 @@ from deuz_compiler.wires.envelope import Edit, Envelope, Span, Turn, lower
 from deuz_compiler.wires.lifting import Checkpoint, checkpoint_of
 from deuz_compiler.wires.overflow import (
     OverflowSignal,
+    recognise_blank,
     recognise_finish,
     recognise_overflow,
     recognise_silent,
@@ -156,6 +157,7 @@ __all__ = [
     "prefix_of",
     "project",
     "read_parts",
+    "recognise_blank",
     "recognise_finish",
     "recognise_overflow",
     "recognise_silent",

@@ -15,7 +15,7 @@ class CompilerError(Exception):
 class NotLifted(CompilerError):
     """A request body is not understood; it is to be forwarded untouched.
 
-    `reason` is one of: `not_json`, `duplicate_key`, `unknown_shape`.
+    `reason` is one of: `not_json`, `duplicate_key`, `unknown_shape`, `server_state`.
     """
 
     code = "not_lifted"

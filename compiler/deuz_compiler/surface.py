@@ -16,8 +16,8 @@ import xxhash
 from deuz_compiler.placement.laws import (
     PART,
     TURN,
-    append_edit,
-    fold_edit,
+    append_edits,
+    fold_edits,
     joins_turn,
 )
 from deuz_compiler.records.facts import PlacedRecord
@@ -113,7 +113,7 @@ def project(
         elements += plain[at:index]
         at = index + 1
         if fold and index == first:
-            edits.append(_fold(envelope, operations, fold_at, fold))
+            edits += _fold(envelope, operations, fold_at, fold)
             elements.append(_ours(fold.text, fold.tokens, fold_at))
             at = fold_at + 1
             continue
@@ -186,12 +186,12 @@ def _appended(operations: Operations, index: int) -> list[Append]:
 
 
 def _appends(envelope: Envelope, index: int, appended: Sequence[Append]) -> list[Edit]:
-    """Return one edit for each form, in the order of their places."""
+    """Return the edits of each form, in the order of their places."""
     edits = []
     for form in (PART, TURN):
         texts = [operation.text for operation in appended if operation.form == form]
         if texts:
-            edits.append(append_edit(envelope, index, texts=texts, form=form))
+            edits += append_edits(envelope, index, texts=texts, form=form)
     return edits
 
 
@@ -211,11 +211,13 @@ def _joined_turn(
     return None if TURN in forms else first - 1
 
 
-def _fold(envelope: Envelope, operations: Operations, fold_at: int, fold: Fold) -> Edit:
+def _fold(
+    envelope: Envelope, operations: Operations, fold_at: int, fold: Fold
+) -> tuple[Edit, ...]:
     first = fold_at - fold.turns + 1
     joined = _joined_turn(envelope, operations, fold_at, fold)
     blocks = [] if joined is None else _appended(operations, joined)
-    return fold_edit(
+    return fold_edits(
         envelope,
         first,
         fold_at,

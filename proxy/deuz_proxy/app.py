@@ -147,6 +147,7 @@ class App:
             self._environ,
             endpoint=str(otlp.endpoint) if otlp.endpoint else None,
             protocol=otlp.protocol,
+            headers={k: v.get_secret_value() for k, v in otlp.headers.items()},
         ) or Targets(None, None)
         return open_telemetry(
             targets,

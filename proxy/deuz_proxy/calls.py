@@ -32,6 +32,14 @@ def header(headers: Headers, name: bytes) -> bytes | None:
     return next((value for key, value in headers if key.lower() == name), None)
 
 
+def text_headers(headers: Headers) -> dict[str, str]:
+    """Return header lines as text, names in lower case, the last of each name."""
+    return {
+        name.decode("latin-1").lower(): value.decode("latin-1")
+        for name, value in headers
+    }
+
+
 class Incoming(Protocol):
     """A request whose head has arrived; its body is read once, or streamed."""
 

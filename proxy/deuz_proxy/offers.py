@@ -28,9 +28,10 @@ from deuz_compiler import (
     weigh_shares,
 )
 from deuz_compiler import BudgetWindow as Window
-from deuz_proxy.calls import Call, Gathered, Known, header
+from deuz_proxy.calls import Call, Gathered, Known
 from deuz_proxy.config.model import Config
 from deuz_proxy.observe.events import Compile, RecordDecision, SourceOutcome
+from deuz_proxy.overflows import window_of
 from deuz_proxy.runtime import Runtime
 
 _DEFAULT_OUTPUT_TOKENS = 4096
@@ -154,8 +155,7 @@ def _budget(
     envelope = call.envelope
     if envelope is None:
         raise ValueError("a request that is not understood has no budget")
-    beta = header(call.headers, b"anthropic-beta") or b""
-    window = runtime.models.window(envelope.model, beta=beta.decode("latin-1"))
+    window = window_of(call, runtime)
     ratio = exact_ratio(str(budget.ratio))
     if free_tokens is not None:
         return added_budget(

@@ -28,6 +28,7 @@ from deuz_proxy.calls import Call, Compiled, Known, Sent
 from deuz_proxy.errors import SidecarError
 from deuz_proxy.observe.events import Compaction, FaultCaught, Overflow, UpstreamCall
 from deuz_proxy.observe.watch import Watch
+from deuz_proxy.overflows import window_of
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.compile import add_context, lay_out
 from deuz_proxy.stages.forward import forward_call
@@ -168,7 +169,7 @@ def _scale(call: Call, first: Attempt, runtime: Runtime) -> _Scale:
         return _Scale(None, None)
     limit = signal.limit_tokens
     if limit is None:
-        window = runtime.models.window(envelope.model)
+        window = window_of(call, runtime)
         limit = window.room(envelope.max_output_tokens or 0) if window else None
     if limit is None:
         return _Scale(None, None)

@@ -1,4 +1,5 @@
 import pytest
+
 from deuz_compiler import lift, plain_elements, prefix_of
 from deuz_compiler.causes import CAUSES, system_cause, tools_cause, turn_cause
 from deuz_compiler.prefix import Prefix

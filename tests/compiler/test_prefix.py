@@ -1,4 +1,7 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from deuz_compiler import lift, plain_elements, prefix_of
 from deuz_compiler.prefix import (
     Difference,
@@ -8,8 +11,6 @@ from deuz_compiler.prefix import (
     first_difference,
 )
 from deuz_testing.bodies import anthropic_body, assistant, chat_body, user
-from hypothesis import given
-from hypothesis import strategies as st
 
 TURNS = [user("a"), assistant("b"), user("c")]
 MARK = {"cache_control": {"type": "ephemeral"}}

@@ -33,6 +33,9 @@ GROUPS = (
     "The project-context-compiler form",
     "Placement",
     "Compaction",
+    "Refresh",
+    "Working memory",
+    "Tokens",
 )
 """What the page has rules about, at least; a new room of the compiler adds its own."""
 
@@ -74,7 +77,7 @@ def test_rules_are_numbered_from_one_without_a_gap() -> None:
     numbers = [rule.number for rule in list_rules()]
 
     assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= 100
+    assert len(numbers) >= 126
 
 
 def test_every_rule_names_a_test() -> None:

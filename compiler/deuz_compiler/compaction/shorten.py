@@ -14,7 +14,7 @@ import msgspec
 
 from deuz_compiler.errors import MalformedInput, NotLifted
 from deuz_compiler.wires.members import array_elements, object_members
-from deuz_compiler.wires.parts import Place, cut_places
+from deuz_compiler.wires.parts import UNREADABLE, Place, cut_places
 
 MARKER = "\n\n[middle of this tool result left out by deuz-sidecar]\n\n"
 _MARKER_CHARACTERS = len(msgspec.json.encode(MARKER)) - 2
@@ -46,7 +46,7 @@ def shorten_content(value: bytes, limits: HeadTail) -> bytes | None:
     """
     try:
         texts = _texts(value)
-    except (NotLifted, msgspec.DecodeError):
+    except (NotLifted, *UNREADABLE):
         return None
     if sum(len(text.words) for text in texts) <= limits.threshold_characters:
         return None
@@ -101,7 +101,7 @@ def _block_text(value: bytes, place: Place, at: int) -> _Text | None:
     start, end = place
     try:
         block = _block.decode(value[start:end])
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     if block.type not in _TEXT_TYPES or block.text is None:
         return None

@@ -37,17 +37,17 @@ def place_for_context(envelope: Envelope) -> int | None:
     return last if is_fresh else None
 
 
-def append_edit(
+def append_edits(
     envelope: Envelope, index: int, *, texts: Sequence[bytes], form: str
-) -> Edit:
-    """Return the edit that puts the escaped texts behind the turn, in their order.
+) -> tuple[Edit, ...]:
+    """Return the insertions that put the escaped texts behind the turn, in their order.
 
     Raises:
         NotLifted: the form is `part` and the turn's content is neither text nor a list.
     """
     turn = envelope.turns[index]
     if form == TURN:
-        return Edit(turn.end, turn.end, b"".join(map(_user_turn, texts)))
+        return (_insert(turn.end, b"".join(map(_user_turn, texts))),)
     raw = envelope.body[turn.start : turn.end]
     content = next((m for m in object_members(raw) if m.key == "content"), None)
     opener = raw[content.start : content.start + 1] if content else b""
@@ -57,17 +57,17 @@ def append_edit(
     parts = b",".join([b'{"type":"text","text":"%b"}' % text for text in texts])
     if opener == _LIST:
         is_empty = not envelope.body[start + 1 : end - 1].strip()
-        return Edit(end - 1, end - 1, parts if is_empty else b"," + parts)
+        return (_insert(end - 1, parts if is_empty else b"," + parts),)
     if envelope.wire in _LISTING_WIRES:
-        own = b'{"type":"text","text":%b}' % envelope.body[start:end]
-        return Edit(start, end, b"[%b,%b]" % (own, parts))
-    return Edit(end - 1, end - 1, b"".join([b"\\n\\n" + text for text in texts]))
+        opening = _insert(start, b'[{"type":"text","text":')
+        return (opening, _insert(end, b"},%b]" % parts))
+    return (_insert(end - 1, b"".join([b"\\n\\n" + text for text in texts])),)
 
 
-def fold_edit(
+def fold_edits(
     envelope: Envelope, first: int, last: int, *, texts: Sequence[bytes], form: str
-) -> Edit:
-    """Return the edit that puts a summary, the last text, for the turns in the run.
+) -> tuple[Edit, ...]:
+    """Return the edits that put a summary, the last text, for the turns in the run.
 
     In the form `part` the run disappears and the summary joins the user turn before it,
     behind the blocks of that turn, which are the texts before it.
@@ -75,16 +75,20 @@ def fold_edit(
     turns = envelope.turns
     start, end = turns[first].start, turns[last].end
     if not joins_turn(envelope, first, form=form):
-        return Edit(start, end, b'{"role":"user","content":"%b"}' % texts[-1])
-    joined = append_edit(envelope, first - 1, texts=texts, form=PART)
+        return (Edit(start, end, b'{"role":"user","content":"%b"}' % texts[-1]),)
+    *before, last_part = append_edits(envelope, first - 1, texts=texts, form=PART)
     # One edit from the splice to the end of the run: what lies between is kept.
-    kept = envelope.body[joined.end : turns[first - 1].end]
-    return Edit(joined.start, end, joined.text + kept)
+    kept = envelope.body[last_part.end : turns[first - 1].end]
+    return (*before, Edit(last_part.start, end, last_part.text + kept))
 
 
 def joins_turn(envelope: Envelope, first: int, *, form: str) -> bool:
     """Tell whether a summary for the turns from `first` on joins the turn before."""
     return form == PART and first > 0 and envelope.turns[first - 1].role == "user"
+
+
+def _insert(at: int, text: bytes) -> Edit:
+    return Edit(at, at, text)
 
 
 def _user_turn(text: bytes) -> bytes:

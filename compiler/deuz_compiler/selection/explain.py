@@ -6,14 +6,21 @@ Rules:
   nothing, and the first budget that has the candidate in is the smallest.
 - A choice is made anew at each budget: a candidate may leave again at a larger one.
 - The sweep is bounded; `is_complete` says whether it came to an end by itself.
+- Where it is not a matter of tokens, `detail` says what stands in the way: the score
+  below the threshold, the form that is in instead, the refusal, or a verdict's reason.
 """
 
 import msgspec
 
 from deuz_compiler.records import reasons
 from deuz_compiler.records.policy import Policy
-from deuz_compiler.records.trace import Block
-from deuz_compiler.selection.engine import ceiling_tokens, opened, select
+from deuz_compiler.records.trace import Block, Decision
+from deuz_compiler.selection.engine import (
+    Selection,
+    ceiling_tokens,
+    opened,
+    select,
+)
 from deuz_compiler.selection.pool import Pool
 
 # A sweep of a thousand budgets over a thousand candidates takes some seconds.
@@ -79,10 +86,27 @@ def explain_node(
         key=pool.keys[node],
         is_selected=node in selection.nodes,
         reason=reasons.REFUSED if decision is None else decision.reason,
-        detail="" if decision is None else decision.detail,
+        detail=_detail(pool, policy, selection, decision),
         needs=tuple([pool.keys[other] for other in needs]),
         needs_tokens=alone.cost(needs),
         block=alone.block(needs),
         smallest_budget_tokens=found.budget_tokens,
         is_complete=found.is_complete,
     )
+
+
+def _detail(
+    pool: Pool, policy: Policy, selection: Selection, decision: Decision | None
+) -> str:
+    if decision is None:
+        return str(selection.refusal)
+    node = pool.keys.index(decision.key)
+    if decision.reason == reasons.BELOW_THRESHOLD:
+        score = max([pool.candidates[other].score for other in pool.members(node)])
+        return f"score {score} is below {policy.threshold}, and no key is new"
+    if decision.reason == reasons.DUPLICATE_CONTENT:
+        twins = pool.twins[pool.identities[node]]
+        inside = [n for n in twins if n in selection.nodes or pool.is_placed[n]]
+        # Repair may have dropped that form again.
+        return f"content is in by {pool.keys[inside[0]]}" if inside else ""
+    return decision.detail

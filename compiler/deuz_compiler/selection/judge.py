@@ -95,12 +95,12 @@ class Judge:
 
     def objection(self, unit: Unit) -> str | None:
         """Return why a unit must stay out, or None; note in it what it would add."""
-        if not self._affords(unit):
-            # Blocked is the better reason, where the walk got far enough to see it.
-            block = self.tally.block(unit.nodes)
-            return reasons.OVER_BUDGET if block is None else _blocked(block)
+        is_affordable = self._affords(unit)
+        # Also of a unit that is too dear, as far as the walk got.
         if block := self.tally.block(unit.nodes):
             return _blocked(block)
+        if not is_affordable:
+            return reasons.OVER_BUDGET
         if unit.score < self._threshold and not self.new_keys(unit):
             return reasons.BELOW_THRESHOLD
         return None

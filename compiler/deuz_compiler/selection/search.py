@@ -33,7 +33,10 @@ WALKED_PER_NODE = 32
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that must be in: its contents, and the units that can bring them."""
+    """Something that must be in: its contents, and the units that can bring them.
+
+    It is deferrable where forms of others could bring each of its contents along.
+    """
 
     stage: str
     identities: tuple[str, ...]
@@ -90,11 +93,11 @@ def _need(
 ) -> Need:
     units = tuple(dict.fromkeys(pool.members(node) for node in forms))
     own = [node for unit in units for node in unit]
-    others = [
-        all(node in own for node in pool.twins.get(identity, ()))
+    is_deferrable = all(
+        any(node not in own for node in pool.twins.get(identity, ()))
         for identity in identities
-    ]
-    return Need(stage, identities, units, is_deferrable=not any(others))
+    )
+    return Need(stage, identities, units, is_deferrable)
 
 
 class _Search:

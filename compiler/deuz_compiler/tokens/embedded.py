@@ -41,6 +41,9 @@ _FLAT = {
 }
 _HOLDERS = ("source", "image_url", "file")
 _ADDRESSES = ("url", "image_url", "file_url", "file_id")
+_NAMED = re.compile(
+    rb'("(?:url|image_url|file_url|file_id)"\s*:\s*)("[^"\\]*(?:\\.[^"\\]*)*")'
+)
 
 Place = tuple[int, int]
 Price = Callable[[bytes, int, int], int | None]
@@ -70,8 +73,10 @@ def _cuts(raw: bytes, marker: bytes, price: Price) -> Iterator[tuple[int, int, i
     while (at := raw.find(marker, position)) >= 0:
         position = at + len(marker)
         start = position if marker == _URL else _string_start(raw, position)
-        end = raw.find(b'"', start) if start else -1
-        if end - start < _SHORTEST or not _is_encoded(raw[start : start + _SHORTEST]):
+        if not start or not _is_encoded(raw[start : start + _SHORTEST]):
+            continue
+        end = raw.find(b'"', start)
+        if end - start < _SHORTEST:
             continue
         tokens = price(raw, start, end)
         if tokens is not None:
@@ -128,11 +133,18 @@ def _without_references(plain: bytes, tokens: int) -> tuple[bytes, int]:
         value = msgspec.json.decode(plain)
     except (msgspec.DecodeError, RecursionError):
         return plain, tokens
+    addresses = []
     for kind, is_low, address in _references(value):
         is_low_picture = is_low and _FLAT[kind] == TILED_TOKENS
         tokens += LOW_DETAIL_TOKENS if is_low_picture else _FLAT[kind]
-        plain = plain.replace(msgspec.json.encode(address), b'""', 1)
-    return plain, tokens
+        addresses.append(msgspec.json.encode(address))
+    known = frozenset(addresses)
+    # One pass, however many there are: a body may be nothing but addresses.
+    return _NAMED.sub(lambda m: _unnamed(m, known), plain), tokens
+
+
+def _unnamed(member: re.Match[bytes], known: frozenset[bytes]) -> bytes:
+    return member[1] + b'""' if member[2] in known else member[0]
 
 
 def _references(value: Any) -> Iterator[tuple[str, bool, str]]:
@@ -152,7 +164,8 @@ def _references(value: Any) -> Iterator[tuple[str, bool, str]]:
 
 def _address(block: dict[str, Any]) -> tuple[dict[str, Any], str] | None:
     """Return the object that names a picture or document by address, and that."""
-    if block.get("type") not in _FLAT:
+    kind = block.get("type")
+    if not isinstance(kind, str) or kind not in _FLAT:
         return None
     holders = [block[k] for k in _HOLDERS if isinstance(block.get(k), dict)]
     for holder in [*holders, block]:

@@ -43,7 +43,7 @@ def loaded_tools(raw: bytes, found: Collection[str] = ()) -> tuple[bytes, ...]:
     try:
         tools = [bytes(tool) for tool in _tools.decode(raw)]
         return tuple(tool for tool in tools if not _is_deferred(tool, found))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return (raw,)
 
 

@@ -52,6 +52,8 @@ class Rules(msgspec.Struct, frozen=True):
     output_limits: tuple[str, ...]
     peek: Callable[[Message, bytes], Peek]
     needs_output_limit: bool = False
+    server_state: str | None = None
+    is_continued: Callable[[bytes], bool] = bool
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -97,6 +99,10 @@ def lift_body(
         _read_turn(rules, body[start:end], start, seed) for start, end in places
     )
     by_key = {member.key: member for member in members}
+    held = by_key.get(rules.server_state or "")
+    if held and rules.is_continued(body[held.start : held.end]):
+        # The history is with the provider: what this body holds is only its end.
+        raise NotLifted("server_state")
     return _envelope(rules, body, by_key, turns)
 
 

@@ -19,6 +19,9 @@ TEXT, IMAGE, DOCUMENT = "text", "image", "document"
 TOOL_CALL, TOOL_RESULT = "tool_call", "tool_result"
 REASONING, SEALED, OTHER = "reasoning", "sealed", "other"
 
+# What decoding raises for another shape, and for one nested too deep.
+UNREADABLE = (msgspec.DecodeError, RecursionError)
+
 Place = tuple[int, int]
 
 

@@ -80,12 +80,21 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
+class _Line:
+    """An entry as it is written, and what that costs."""
+
+    entry: Entry
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Page:
     """What may be shown; `shown` below are places in `filling`, in fill order."""
 
     snapshot: Snapshot
-    critical: tuple[Entry, ...]
-    filling: tuple[Entry, ...]
+    critical: tuple[_Line, ...]
+    filling: tuple[_Line, ...]
 
 
 def render_tail(
@@ -100,15 +109,20 @@ def render_tail(
 
     The tokens are at most the budget, or what the critical part costs if that is more.
     """
-    page = _Page(snapshot, critical_entries(snapshot), filling_entries(snapshot))
-    least = _written(page, ())
-    required = estimate(least) if page.critical else 0
-    if ceiling_tokens is not None and required > ceiling_tokens:
-        return _refused(page, required, ceiling_tokens, estimate=estimate, phase=phase)
-    room = (
-        budget_tokens if ceiling_tokens is None else min(budget_tokens, ceiling_tokens)
+    page = _Page(
+        snapshot,
+        critical=_lines(critical_entries(snapshot), estimate),
+        filling=_lines(filling_entries(snapshot), estimate),
     )
-    fitting = _fitting(page, room - estimate(least), estimate)
+    least = _written(page, ())
+    least_tokens = estimate(least)
+    required = least_tokens if page.critical else 0
+    if ceiling_tokens is not None and required > ceiling_tokens:
+        return _refused(page, required, ceiling_tokens, phase)
+    room = budget_tokens
+    if ceiling_tokens is not None:
+        room = min(room, ceiling_tokens)
+    fitting = _fitting(page, room - least_tokens, estimate)
     shown = list(fitting)
     text = _written(page, shown)
     # Prices of single lines need not add up to the price of the whole.
@@ -121,49 +135,57 @@ def render_tail(
         text=text,
         tokens=estimate(text) if text else 0,
         required_tokens=required,
-        entries=_account(page, shown, fitting, estimate),
+        entries=_account(page, shown, fitting),
     )
+
+
+def _lines(entries: Iterable[Entry], estimate: Estimate) -> tuple[_Line, ...]:
+    lines = [(entry, _line(entry)) for entry in entries]
+    return tuple([_Line(entry, line, estimate(line)) for entry, line in lines])
 
 
 def _fitting(page: _Page, room_tokens: int, estimate: Estimate) -> list[int]:
     left, opened = room_tokens, {"": 0}
+    end_tokens = estimate("\n")
     fitting = []
-    for place, entry in enumerate(page.filling):
-        tokens = estimate(_line(entry) + "\n")
-        if entry.section not in opened:
-            tokens += estimate(f"<{entry.section}>\n</{entry.section}>\n")
+    for place, line in enumerate(page.filling):
+        section = line.entry.section
+        tokens = line.tokens + end_tokens
+        if section not in opened:
+            tokens += estimate(f"<{section}>\n</{section}>\n")
         if tokens <= left:
             left -= tokens
-            opened[entry.section] = 0
+            opened[section] = 0
             fitting.append(place)
     return fitting
 
 
 def _written(page: _Page, shown: Sequence[int]) -> str:
-    entries = [*page.critical, *[page.filling[place] for place in shown]]
-    lines = [f'<{TAIL_TAG} revision="{page.snapshot.revision}">', NOTE]
+    lines = [*page.critical, *[page.filling[place] for place in shown]]
+    written = [f'<{TAIL_TAG} revision="{page.snapshot.revision}">', NOTE]
     for section in _SECTIONS:
-        inside = [entry for entry in entries if entry.section == section]
+        inside = [line for line in lines if line.entry.section == section]
         if section == "goal":
-            lines += [f"<goal>{_escape(entry.item.text, 2)}</goal>" for entry in inside]
+            written += [line.text for line in inside]
         elif inside:
             listed = _in_list_order(page, inside)
-            lines += [f"<{section}>", *map(_line, listed), f"</{section}>"]
+            texts = [line.text for line in listed]
+            written += [f"<{section}>", *texts, f"</{section}>"]
     kept = dict.fromkeys(shown)
-    left = [entry for place, entry in enumerate(page.filling) if place not in kept]
-    return "\n".join([*lines, *_left_out(left), CLOSER])
+    left = [line for place, line in enumerate(page.filling) if place not in kept]
+    return "\n".join([*written, *_left_out(left), CLOSER])
 
 
-def _in_list_order(page: _Page, entries: Sequence[Entry]) -> Iterable[Entry]:
+def _in_list_order(page: _Page, lines: Sequence[_Line]) -> Iterable[_Line]:
     """Return a plan in the order the host gave it, not in the order it fills."""
-    if entries[0].section != "tasks":
-        return entries
-    by_id = {entry.item.id: entry for entry in entries}
+    if lines[0].entry.section != "tasks":
+        return lines
+    by_id = {line.entry.item.id: line for line in lines}
     return [by_id[t.id] for t in page.snapshot.tasks.items if t.id in by_id]
 
 
-def _left_out(entries: Sequence[Entry]) -> list[str]:
-    sections = [entry.section for entry in entries]
+def _left_out(lines: Sequence[_Line]) -> list[str]:
+    sections = [line.entry.section for line in lines]
     counts = [f"{name} {sections.count(name)}" for name in FILLING if name in sections]
     if not counts:
         return []
@@ -172,6 +194,8 @@ def _left_out(entries: Sequence[Entry]) -> list[str]:
 
 def _line(entry: Entry) -> str:
     item = entry.item
+    if entry.section == "goal":
+        return f"<goal>{_escape(item.text, 2)}</goal>"
     status = f" {item.status}:" if item.status else ""
     line = f"- [{_escape(item.id, 4)}]{status} {_escape(item.text, 4)}"
     if not item.detail:
@@ -191,49 +215,42 @@ def _written_escape(found: re.Match[str]) -> str:
     return _NAMED.get(character) or f"&#x{ord(character):x};"
 
 
-def _refused(
-    page: _Page,
-    required: int,
-    available: int,
-    *,
-    estimate: Estimate,
-    phase: str,
-) -> Tail:
+def _refused(page: _Page, required: int, available: int, phase: str) -> Tail:
     refusal = Refusal(
         reason=INSUFFICIENT_BUDGET,
-        blocking=tuple(sorted(_record_id(entry) for entry in page.critical)),
+        blocking=tuple(sorted(_record_id(line.entry) for line in page.critical)),
         detail="what is critical in working memory does not fit",
         total_tokens=available,
         required_tokens=required,
         available_tokens=available,
         phase=phase,
     )
-    entries = (*page.critical, *page.filling)
-    account = tuple([_entry(e, reasons.REFUSED, estimate) for e in entries])
+    lines = (*page.critical, *page.filling)
+    account = tuple([_entry(line, reasons.REFUSED) for line in lines])
     return Tail(required_tokens=required, entries=account, refusal=refusal)
 
 
 def _account(
-    page: _Page, shown: Sequence[int], fitting: Sequence[int], estimate: Estimate
+    page: _Page, shown: Sequence[int], fitting: Sequence[int]
 ) -> tuple[ManifestEntry, ...]:
     """Return every item once: what is shown in fill order, then what is not."""
     why = dict.fromkeys(range(len(page.filling)), reasons.OVER_BUDGET)
     why |= dict.fromkeys(fitting, reasons.RENDER_OVERRUN)
     why |= dict.fromkeys(shown, reasons.RANKED)
-    entries = [_entry(entry, reasons.MANDATORY, estimate) for entry in page.critical]
-    entries += [_entry(page.filling[place], why[place], estimate) for place in why]
+    entries = [_entry(line, reasons.MANDATORY) for line in page.critical]
+    entries += [_entry(page.filling[place], why[place]) for place in why]
     return tuple(sorted(entries, key=lambda entry: not entry.is_selected))
 
 
-def _entry(entry: Entry, reason: str, estimate: Estimate) -> ManifestEntry:
-    line = _line(entry)
+def _entry(line: _Line, reason: str) -> ManifestEntry:
+    entry = line.entry
     return ManifestEntry(
         source=SOURCE,
         kind=SOURCE,
         record_id=_record_id(entry),
         revision=str(entry.item.revision),
-        digest=digest_text(line),
-        tokens=estimate(line),
+        digest=digest_text(line.text),
+        tokens=line.tokens,
         is_selected=reason in reasons.SELECTED_REASONS,
         reason=reason,
         requirement="discretionary" if entry.section in FILLING else "mandatory",

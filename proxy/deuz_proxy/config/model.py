@@ -155,7 +155,7 @@ class Overflow(Section):
     @classmethod
     def _later(cls, share: Decimal | None) -> Decimal | None:
         if share is not None:
-            raise ValueError("is reserved: this version shortens after an overflow only")
+            raise ValueError("is reserved: this version only shortens after overflow")
         return share
 
     @field_validator("layers")

@@ -12,7 +12,9 @@ Rules:
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, get_args
+from urllib.parse import urlsplit
 
 from deuz_proxy.config.model import Config, Mode, OnError, Route, UpstreamWire
 from deuz_proxy.errors import UnknownUpstream
@@ -34,8 +36,8 @@ _BUILT_IN_PATHS: tuple[tuple[str, str], ...] = (
     ("/chat/completions", "openai"),
     ("/responses", "openai"),
 )
-# A probe of a base URL that has no path, as coding agents send it first: of the built-in
-# providers' clients only this one's do, and such a probe carries no credential.
+# A probe of a base URL that has no path, as coding agents send it first: of the
+# built-in providers' clients only this one's do; it carries no credential.
 _PROBED = "anthropic"
 # Both serve /v1/models, /v1/files and more; this one demands its version each time.
 _ANTHROPIC_HEADER = b"anthropic-version"
@@ -77,9 +79,21 @@ class Target:
     on_error: OnError
 
     @property
+    def address(self) -> tuple[str, int | None]:
+        """Host and port of the upstream, for telemetry."""
+        return _host_and_port(self.url)
+
+    @property
     def is_closed_on_error(self) -> bool:
         """Whether a fault of ours refuses the request."""
         return self.on_error == "closed"
+
+
+@lru_cache(maxsize=256)
+def _host_and_port(url: str) -> tuple[str, int | None]:
+    parts = urlsplit(url)
+    default = {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.hostname or "", parts.port or default
 
 
 def resolve_target(config: Config, target: str, headers: Headers = ()) -> Target:

@@ -1,8 +1,8 @@
 """One connection to an upstream, and the answer that comes over it.
 
 Rules:
-- One exchange at a time; afterwards a connection is kept only if request and answer were
-  whole, the upstream keeps it, and not a byte more came.
+- One exchange at a time; the connection is kept only if request and answer were whole,
+  the upstream keeps it, and not a byte more came.
 - Interim answers (100, 102, 103) end here; 101 is one only where it was asked for.
 - An answer may come, and end, before the request was sent: it is handed on.
 - An exchange that is given up ends its connection: half a request never looks whole.

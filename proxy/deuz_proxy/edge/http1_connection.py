@@ -1,34 +1,30 @@
-"""One accepted connection: requests read from it, answers written to it.
+"""One accepted connection: requests are read from it, one after another.
 
 Rules:
-- A body is held in the pieces it came in, and joined once; its reading stops while
-  too much of it waits to be taken.
-- The client gets the lines it is given and this hop's framing, nothing else; what ends
-  short of its framing looks broken.
+- A client that ends its side of the connection has left, also where it has sent a whole
+  request: what it waits for is cancelled within a turn of the loop.
 - What follows a request waits, bounded, until that request was answered.
+- Behind bytes that are not HTTP nothing is read any more.
 """
 
 import asyncio
 import select
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
-from deuz_proxy.edge.headers import response_headers
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, wake
 from deuz_proxy.edge.http1_wire import (
     Endless,
     Framing,
     Head,
     HeadTooLong,
-    Length,
-    Lines,
     NotHttp,
     RequestHead,
     read_request,
 )
-from deuz_proxy.errors import BodyTooLarge, RequestMalformed, SidecarError
+from deuz_proxy.errors import RequestMalformed, SidecarError
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -38,7 +34,7 @@ _JOINED_BYTES = 2**14
 # Linux only; elsewhere a client that leaves a paused connection is noticed later.
 _GONE = getattr(select, "POLLRDHUP", 0)
 _RESET = struct.pack("ii", 1, 0)
-_FIRST_FINAL = 200
+_FIRST_FINAL, _SWITCHED = 200, 101
 _BODYLESS = frozenset({204, 304})
 
 
@@ -72,45 +68,47 @@ class Connection(asyncio.Protocol):
         self._head = Head()
         self._request: RequestHead | SidecarError | None = None
         self._framing: Framing | None = None
-        self._inbox: Inbox | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._backlog = b""
+        self._is_taken = False
         self._is_crowded = False
         self._is_deaf = False
         self._is_tunnel = False
-        self.client: Http1Client | None = None
+        self.inbox: Inbox
         self.outlet = Outlet()
         self.transport: asyncio.Transport
         self.task: asyncio.Task[None] | None = None
+        self.is_answered = True
         self.is_last = False
         self.since = clock()
         self.head_since: float | None = self.since
 
     # What its task calls.
 
-    async def next_request(self) -> "Http1Incoming | None":
+    async def next_request(self) -> RequestHead | None:
         """Return the next request once its head is here; None if none will come.
 
         Raises:
             SidecarError: what came cannot be served.
         """
-        self.client = self._request = self._inbox = None
+        if self._is_taken:
+            self._request, self._is_taken = None, False
+            self.since = self._clock()
         if self.is_last or self.transport.is_closing():
             return None
-        self.since = self._clock()
         self._read_backlog()
         while self._request is None:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         if isinstance(self._request, SidecarError):
             raise self._request
-        self.client = Http1Client(self, self._request)
-        return Http1Incoming(self, self._request, cast(Inbox, self._inbox))
+        self._is_taken, self.is_answered = True, False
+        return self._request
 
     @property
     def is_whole(self) -> bool:
         """Whether the request has been read to its end."""
-        return self._inbox is not None and self._inbox.is_over and not self._is_deaf
+        return self.inbox.is_over and not self._is_deaf
 
     async def linger(self, seconds: float) -> None:
         """End our side, and let go of what still comes.
@@ -118,9 +116,8 @@ class Connection(asyncio.Protocol):
         Closed over unread bytes, a connection is reset, and with it what we said.
         """
         self._is_deaf = True
-        self.client = self._request = None
-        if self._inbox is not None:
-            self._inbox.drop()
+        self._request = None
+        self.inbox.drop()
         if not self.transport.is_closing():
             self.transport.write_eof()
             await asyncio.sleep(seconds)
@@ -128,12 +125,12 @@ class Connection(asyncio.Protocol):
     def open_tunnel(self) -> Inbox:
         """Take whatever comes from now on as the bytes of a tunnel."""
         self._is_tunnel = self.is_last = True
-        self._inbox = Inbox(self.transport)
+        self.inbox = Inbox(self.transport)
         self._framing = Endless()
         data, self._backlog = self._backlog, b""
         if data:
             self._take_body(data)
-        return self._inbox
+        return self.inbox
 
     # What its server calls.
 
@@ -154,11 +151,16 @@ class Connection(asyncio.Protocol):
         if self.task is not None:
             self.task.cancel()
 
+    def is_slow(self, now: float, head_seconds: float) -> bool:
+        """Whether a head has been coming, or was not begun, for longer than this."""
+        is_waiting = self._request is None and not self._is_deaf
+        begun = self.head_since if is_waiting else None
+        return begun is not None and begun < now - head_seconds
+
     @property
     def is_left(self) -> bool:
         """Whether the client has gone while nothing is read from it."""
-        is_full = self._inbox is not None and self._inbox.is_full
-        if not is_full and not self._is_crowded:
+        if not self.inbox.is_full and not self._is_crowded:
             return False
         poll = select.poll()
         poll.register(self.transport.get_extra_info("socket").fileno(), _GONE)
@@ -173,6 +175,7 @@ class Connection(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         # A client whose machine is gone never says so.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.inbox = Inbox(self.transport)
         self._enter(self)
 
     def data_received(self, data: bytes) -> None:
@@ -188,13 +191,13 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Take the client's end."""
-        if self._is_tunnel and self._inbox is not None:
-            self._inbox.end()
+        if self._is_tunnel:
+            self.inbox.end()
             return True
         self.is_last = True
-        if self.client is not None and not self.client.is_over:
+        if not self.is_answered:
             self.cut()
-        elif self.client is None:
+        elif self._request is None:
             self._quit()
         return False
 
@@ -202,10 +205,10 @@ class Connection(asyncio.Protocol):
         """Take the end of the connection."""
         self.is_last = True
         self.outlet.lose()
-        if self._inbox is not None:
-            self._inbox.end(ConnectionResetError())
-        # Who broke the answer, or finished it, is told nothing new.
-        if self.task is not None and (self.client is None or not self.client.is_over):
+        self.inbox.end(ConnectionResetError())
+        # Who broke an answer off, or finished it, need not be told.
+        is_settling = self.is_answered and self._request is not None
+        if self.task is not None and not is_settling:
             self.task.cancel()
         self._leave(self)
 
@@ -240,15 +243,15 @@ class Connection(asyncio.Protocol):
         self.head_since = None
         self._request = request
         self._framing = request.framing
-        self._inbox = Inbox(self.transport)
+        self.inbox = Inbox(self.transport)
         if request.framing is None:
-            self._inbox.end()
+            self.inbox.end()
         wake(self._waiter)
         if rest:
             self.data_received(rest)
 
     def _take_body(self, data: bytes) -> None:
-        inbox, framing = cast(Inbox, self._inbox), cast(Framing, self._framing)
+        inbox, framing = self.inbox, cast(Framing, self._framing)
         try:
             piece, rest = framing.feed(data)
         except NotHttp:
@@ -270,158 +273,12 @@ class Connection(asyncio.Protocol):
             self.transport.pause_reading()
 
     def _read_backlog(self) -> None:
+        if self._request is not None:
+            # It came before this task had its first turn.
+            return
         data, self._backlog = self._backlog, b""
         if self._is_crowded:
             self._is_crowded = False
             self.transport.resume_reading()
         if data:
             self._take_head(data)
-
-
-class Http1Incoming:
-    """A request whose head has arrived."""
-
-    __slots__ = ("_connection", "_inbox", "_request", "headers", "method", "target")
-
-    def __init__(
-        self, connection: Connection, request: RequestHead, inbox: Inbox
-    ) -> None:
-        self._connection = connection
-        self._request = request
-        self._inbox = inbox
-        self.method = request.method.decode("ascii")
-        self.target = request.target.decode("latin-1")
-        self.headers: Headers = request.lines
-
-    @property
-    def has_body(self) -> bool:
-        """Whether a body was announced."""
-        return self._request.framing is not None
-
-    @property
-    def upgrade(self) -> bytes | None:
-        """The protocol that the client would rather speak on this connection."""
-        return None if self.has_body else self._request.upgrade
-
-    async def read_body(self, *, limit_bytes: int) -> bytes:
-        """Return the whole body.
-
-        Raises:
-            BodyTooLarge: it is longer than the limit.
-            RequestMalformed: its framing is broken.
-        """
-        framing = self._request.framing
-        # Known before a byte was asked for, where the length was announced.
-        stated = framing.stated_bytes if isinstance(framing, Length) else 0
-        if stated > limit_bytes:
-            raise BodyTooLarge(limit_bytes=limit_bytes)
-        pieces = []
-        length = 0
-        async for piece in self.stream_body():
-            length += len(piece)
-            if length > limit_bytes:
-                raise BodyTooLarge(limit_bytes=limit_bytes)
-            pieces.append(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    async def stream_body(self) -> AsyncIterator[bytes]:
-        """Yield the body's bytes as they arrive.
-
-        Raises:
-            RequestMalformed: its framing is broken.
-        """
-        if self._request.expects_continue and not self._inbox.has_begun:
-            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        async for piece in self._inbox.pieces():
-            yield piece
-
-
-class Http1Client:
-    """Where the answer goes. One task writes it, once."""
-
-    __slots__ = (
-        "_connection",
-        "_is_chunked",
-        "_is_cut_silently",
-        "_is_kept",
-        "_left_bytes",
-        "_request",
-        "has_started",
-        "is_over",
-    )
-
-    def __init__(self, connection: Connection, request: RequestHead) -> None:
-        self._connection = connection
-        self._request = request
-        self._is_chunked = False
-        # Whether a mere end of the connection would pass for the end of the answer.
-        self._is_cut_silently = False
-        self._is_kept = request.is_kept_alive
-        # What may still be written, where that is known.
-        self._left_bytes: int | None = 0
-        self.has_started = False
-        self.is_over = False
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether another request may follow this answer, once it is over."""
-        return self._is_kept and not self._connection.is_last
-
-    async def start(self, status: int, reason: str, headers: Headers) -> None:
-        """Send the status and the end-to-end header lines."""
-        lines = response_headers(headers)
-        lines += self._frame(status, lines)
-        self.has_started = True
-        self._send(answer_head(status, reason, lines))
-
-    async def switch(self, reason: str, headers: Headers, protocol: bytes) -> Inbox:
-        """Say that the protocol is switched; return what the client sends from now."""
-        lines = response_headers(headers)
-        lines += [(b"Connection", b"Upgrade"), (b"Upgrade", protocol)]
-        self.has_started = True
-        self._left_bytes = None
-        self._send(answer_head(101, reason, lines))
-        return self._connection.open_tunnel()
-
-    async def write(self, chunk: bytes) -> None:
-        """Send bytes of the body; waits while the client reads slowly.
-
-        Raises:
-            ConnectionResetError: the connection has ended.
-        """
-        if not chunk or self._is_without_body:
-            return
-        if self._is_chunked and len(chunk) < _JOINED_BYTES:
-            self._send(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-        elif self._is_chunked:
-            self._send(b"%x\r\n" % len(chunk), chunk, b"\r\n")
-        else:
-            if self._left_bytes is not None:
-                self._left_bytes -= len(chunk)
-            self._send(chunk)
-        if self._connection.outlet.is_paused:
-            await self._connection.outlet.drain()
-
-    async def finish(self) -> None:
-        """End the body."""
-        if self._is_chunked:
-            self._send(b"0\r\n\r\n")
-        if self._left_bytes:
-            self.abort()
-        self.is_over = True
-
-    def abort(self) -> None:
-        """End the connection so that the client sees that the answer is not whole.
-
-        What is on its way still arrives. A client to which the end of the connection is
-        the end of the answer can be told by a reset only.
-        """
-        self.is_over = True
-        self._is_kept = False
-        transport = self._connection.transport
-        if self._is_cut_silently and not transport.is_closing():
-            sock = transport.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            transport.abort()
-        else:
-            transport.close()

@@ -1,4 +1,4 @@
-"""Flow between a socket and one task: what was read and not taken, what waits to go out.
+"""Flow between a socket and one task: what was read, what waits to go out.
 
 Rules:
 - Above a mark the socket is not read any further; the mark bounds what is held.
@@ -23,6 +23,7 @@ class Inbox:
         "_pieces",
         "_transport",
         "_waiter",
+        "has_begun",
         "is_full",
         "is_over",
     )
@@ -33,6 +34,7 @@ class Inbox:
         self._held_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
         self._fault: BaseException | None = None
+        self.has_begun = False
         self.is_full = False
         self.is_over = False
 
@@ -43,6 +45,7 @@ class Inbox:
 
     def put(self, piece: bytes) -> None:
         """Add what was read."""
+        self.has_begun = True
         self._pieces.append(piece)
         self._held_bytes += len(piece)
         if self._held_bytes >= _FULL_BYTES and not self.is_full:

@@ -1,4 +1,4 @@
-"""The connections to all upstreams: found or made, lent for one exchange, kept or ended.
+"""The connections to all upstreams: made, lent for one exchange, kept or ended.
 
 Rules:
 - Nothing is followed, decoded, retried or added: the upstream gets the client's lines,
@@ -188,20 +188,17 @@ class Http1Upstreams:
     def _write(
         self, connection: Connection, head: bytes, body: Body, own: dict[bytes, bytes]
     ) -> None:
-        pieces: AsyncIterator[bytes] | None = None
+        is_tls = self._connections[connection].is_tls
+        if isinstance(body, bytes) and is_tls and len(body) > _SLICE_BYTES:
+            body = _slices(body)
         if body is None or isinstance(body, bytes):
-            if body and self._connections[connection].is_tls:
-                pieces = _slices(body) if len(body) > _SLICE_BYTES else None
-        else:
-            pieces = body
-        if pieces is None:
             connection.write(head, body)
             return
         connection.write(head, None)
         stated = own.get(b"content-length")
         connection.sending = self._tasks.create_task(
             connection.send_pieces(
-                pieces, length_bytes=int(stated) if stated is not None else None
+                body, length_bytes=int(stated) if stated is not None else None
             )
         )
 
@@ -276,5 +273,3 @@ async def _slices(body: bytes) -> AsyncIterator[bytes]:
     for at in range(0, len(body), _SLICE_BYTES):
         yield bytes(view[at : at + _SLICE_BYTES])
         await asyncio.sleep(0)
-
-

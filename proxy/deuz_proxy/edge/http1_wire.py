@@ -66,24 +66,25 @@ class Framing(Protocol):
 class Length:
     """A body whose length was stated."""
 
-    __slots__ = ("is_complete", "left_bytes")
+    __slots__ = ("_left_bytes", "is_complete", "stated_bytes")
 
     def __init__(self, stated_bytes: int) -> None:
-        self.left_bytes = stated_bytes
+        self.stated_bytes = stated_bytes
+        self._left_bytes = stated_bytes
         self.is_complete = stated_bytes == 0
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
         """Take no more than was stated; what was read at once stays uncopied."""
-        extra = len(data) - self.left_bytes
+        extra = len(data) - self._left_bytes
         if extra < 0:
-            self.left_bytes = -extra
+            self._left_bytes = -extra
             return data, b""
         piece, rest = (
             (data, b"")
             if extra == 0
-            else (data[: self.left_bytes], data[self.left_bytes :])
+            else (data[: self._left_bytes], data[self._left_bytes :])
         )
-        self.left_bytes = 0
+        self._left_bytes = 0
         self.is_complete = True
         return piece, rest
 

@@ -187,7 +187,7 @@ class RequestFinished:
 
 @dataclass(frozen=True, slots=True)
 class LedgerUsed:
-    """One ledger operation: `read`, `commit` or `evict`, with the store's size after."""
+    """One ledger operation (`read`, `commit`, `evict`) and the store's size after it."""
 
     op: str
     status: str

@@ -26,6 +26,7 @@ PASSTHROUGHS = (
     "duplicate_key",
     "unknown_shape",
     "unknown_encoding",
+    "server_state",
     "unknown_endpoint",
     "observe",
     "off",
@@ -148,6 +149,7 @@ FAULT_PLACES = (
 FAULT_CODES = (
     "sidecar_fault",
     "body_too_large",
+    "malformed_request",
     "upstream_unreachable",
     "upstream_broken",
     "unknown_upstream",
@@ -157,6 +159,11 @@ FAULT_CODES = (
     "compiler_error",
     "not_lifted",
     "malformed_input",
+    "summary_blank",
+    "summary_cut_off",
+    "summary_not_smaller",
+    "summary_refused",
+    "summary_tool_call",
 )
 
 HTTP_METHODS = (

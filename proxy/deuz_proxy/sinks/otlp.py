@@ -11,7 +11,7 @@ Rules:
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
@@ -97,7 +97,9 @@ def span_exporter(target: Target) -> SpanExporter:
         )
     from opentelemetry.exporter.otlp.proto.http import trace_exporter as over_http  # noqa: PLC0415
 
-    return over_http.OTLPSpanExporter(_http_url(target), timeout=target.timeout_seconds)
+    return over_http.OTLPSpanExporter(
+        _http_url(target), headers=_pairs(target), timeout=target.timeout_seconds
+    )
 
 
 def metric_exporter(target: Target) -> MetricExporter:
@@ -105,12 +107,18 @@ def metric_exporter(target: Target) -> MetricExporter:
     if target.protocol == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc import metric_exporter as over_grpc  # noqa: PLC0415
 
-        return over_grpc.OTLPMetricExporter(target.url, timeout=target.timeout_seconds)
+        return over_grpc.OTLPMetricExporter(
+            target.url, headers=_pairs(target), timeout=target.timeout_seconds
+        )
     from opentelemetry.exporter.otlp.proto.http import metric_exporter as over_http  # noqa: PLC0415
 
     return over_http.OTLPMetricExporter(
-        _http_url(target), timeout=target.timeout_seconds
+        _http_url(target), headers=_pairs(target), timeout=target.timeout_seconds
     )
+
+
+def _pairs(target: Target) -> dict[str, str] | None:
+    return dict(target.headers) if target.headers else None
 
 
 class CountedExporter(SpanExporter):

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 from deuz_compiler import ReplyFacts, open_meter, recognise_overflow
-from deuz_proxy.calls import Call, Headers, Reply, Sent, header
+from deuz_proxy.calls import Call, Headers, Reply, Sent, header, text_headers
 from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.events import UpstreamCall
 from deuz_proxy.observe.inflate import Decoded
@@ -158,11 +158,3 @@ async def _read(sent: Sent, is_enough: Callable[[], bool]) -> tuple[Sent, bytes]
 async def _broken(fault: UpstreamBroken) -> AsyncIterator[bytes]:
     raise fault
     yield b""
-
-
-def text_headers(headers: Headers) -> dict[str, str]:
-    """Return header lines as text, names in lower case, the last of each name."""
-    return {
-        name.decode("latin-1").lower(): value.decode("latin-1")
-        for name, value in headers
-    }

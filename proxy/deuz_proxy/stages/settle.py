@@ -7,23 +7,20 @@ Rules:
 - Nothing here can fail the request: it has been served.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deuz_compiler import (
     Baseline,
-    OverflowSignal,
     ReplyFacts,
     Usage,
     Verdict,
     checkpoint_of,
-    recognise_finish,
-    recognise_overflow,
-    recognise_silent,
     weigh_usage,
 )
 from deuz_proxy.calls import Call, Compiled, Sent, Totals
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.observe.events import (
+    Compile,
     FaultCaught,
     Overflow,
     Placement,
@@ -31,13 +28,13 @@ from deuz_proxy.observe.events import (
     UpstreamCall,
 )
 from deuz_proxy.observe.watch import Watch
+from deuz_proxy.overflows import Seen, observe_overflow
 from deuz_proxy.runtime import Runtime
 
 _DELIBERATE = ("overflow_recovery",)
 _LONG_MARKER = b'"ttl":"1h"'
 _TTL_SECONDS = {"anthropic": 300.0, "openai_chat": 600.0}
 _LONG_TTL_SECONDS = 3600.0
-_FIRST_BAD = 400
 # OpenAI caches from 1024 tokens on and counts in steps of 128.
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
 
@@ -106,7 +103,9 @@ def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes],
 def tell_call(story: Story, runtime: Runtime) -> RequestFinished:
     """Weigh the answer's usage and return what happened."""
     facts = story.sent.meter.close() if story.sent else ReplyFacts()
-    overflows = _overflows(story, facts, runtime)
+    overflows = story.overflows or observe_overflow(
+        Seen(story.call, story.compiled, story.sent, story.totals, facts), runtime
+    )
     return _finished(story, facts, _weighed(story, facts.usage), overflows)
 
 
@@ -158,46 +157,6 @@ def _weighed(story: Story, usage: Usage | None) -> Verdict | None:
     return weigh_usage(compiled.verdict, latest, usage, now=story.call.at)
 
 
-def _overflows(
-    story: Story, facts: ReplyFacts, runtime: Runtime
-) -> tuple[Overflow, ...]:
-    """Return what was seen of overflow: what the line handled, or what it only saw."""
-    if story.overflows or story.sent is None:
-        return story.overflows
-    totals = story.totals
-    if totals.error_body:
-        signal = recognise_overflow(totals.status, totals.error_body)
-        return _seen("rejected", signal)
-    if facts.error_body and totals.status < _FIRST_BAD:
-        signal = recognise_overflow(
-            totals.status, facts.error_body, is_stream_event=True
-        )
-        return _seen("in_stream", signal)
-    return _seen("silent", recognise_finish(facts) or _silent(story, facts, runtime))
-
-
-def _silent(story: Story, facts: ReplyFacts, runtime: Runtime) -> OverflowSignal | None:
-    envelope, outbound = story.call.envelope, story.compiled.outbound
-    if envelope is None or outbound is None or facts.usage is None:
-        return None
-    window = runtime.models.window(envelope.model)
-    return recognise_silent(
-        facts.usage,
-        facts.finish_reason,
-        has_content=facts.has_content,
-        window_tokens=window.room(0) if window else None,
-        estimated_tokens=runtime.estimates.calibrated(
-            envelope.model, outbound.total_tokens
-        ),
-    )
-
-
-def _seen(stage: str, signal: OverflowSignal | None) -> tuple[Overflow, ...]:
-    if signal is None:
-        return ()
-    return (Overflow(stage, "observed", signal.limit_tokens, signal.requested_tokens),)
-
-
 def _finished(
     story: Story,
     facts: ReplyFacts,
@@ -238,11 +197,13 @@ def _finished(
         verdict=verdict,
         segments=compiled.shares,
         placements=_placements(compiled),
-        compile=compiled.compile,
+        compile=_told_compile(compiled, verdict),
         overflows=overflows,
         compactions=compiled.compactions,
         upstream_calls=story.upstream_calls,
         max_output_tokens=envelope.max_output_tokens if envelope else None,
+        server_address=target.address[0],
+        server_port=target.address[1],
         sidecar_mutations=_mutations(verdict, compiled),
         trace=call.trace,
     )
@@ -267,6 +228,14 @@ def _placements(compiled: Compiled) -> tuple[Placement, ...]:
         )
         for block in compiled.surface.blocks
     )
+
+
+def _told_compile(compiled: Compiled, verdict: Verdict | None) -> Compile | None:
+    """Add what the verdict says: whether the prefix sent before is still there."""
+    is_changed = verdict is not None and verdict.verdict == "broken"
+    if compiled.compile is None or not is_changed:
+        return compiled.compile
+    return replace(compiled.compile, is_prefix_changed=True)
 
 
 def _mutations(verdict: Verdict | None, compiled: Compiled) -> int:

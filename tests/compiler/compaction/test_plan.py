@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -318,3 +321,53 @@ def test_newest_question_survives_two_folds_word_for_word(wire: str) -> None:
     marked = [m for m in second if "condensed by deuz" in json.dumps(m)]
     assert len(marked) == 1
     assert asked["content"] in second[second.index(marked[0])]["content"]
+
+
+PROBE = """
+import hashlib, json
+from deuz_compiler.compaction.plan import READABLE_RESULTS, CompactionPolicy
+from deuz_compiler.compaction.plan import plan_recovery
+from deuz_compiler.tokens.estimator import estimator_for
+from deuz_compiler.tokens.meter import RequestParts, request_tokens
+from deuz_testing.histories import WIRES, history_of, tool_round
+
+text = "\u00dcberblick \u6771\u4eac \U0001f600 output\\n" * 900
+found = []
+for wire in WIRES:
+    system = {"role": "system", "content": text[:99]}
+    messages = [{"role": "user", "content": text[:500]}]
+    for name in "abcdef":
+        messages += tool_round(wire, [name, name * 2], text, "thought")
+    messages += [system, {"role": "user", "content": "now?"}]
+    history = history_of(wire, messages)
+    for binds in (False, True):
+        for results in (None, READABLE_RESULTS):
+            policy = CompactionPolicy(
+                keep_recent_steps=1, results=results, binds_thinking=binds
+            )
+            found.append(plan_recovery(history, policy))
+    parts = RequestParts(wire, "m", tuple(view.raw for view in history))
+    found.append(request_tokens(parts, estimator_for("gpt-5")))
+print(hashlib.sha256(repr(found).encode()).hexdigest())
+"""
+
+
+def test_plans_and_counts_are_the_same_under_any_hash_seed_and_locale() -> None:
+    outcomes = []
+    for seed, locale in (("0", "C"), ("1", "C.UTF-8"), ("4242", "POSIX")):
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "PYTHONHASHSEED": seed,
+                "LC_ALL": locale,
+            },
+        )
+        outcomes.append(done.stdout)
+
+    assert len(outcomes[0]) == 65
+    assert outcomes[0] == outcomes[1] == outcomes[2]

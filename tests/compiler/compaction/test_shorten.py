@@ -103,6 +103,7 @@ def test_no_character_is_split() -> None:
         b'[{"type":"text","text":"%b","text":"%b"}]' % (b"x" * 300, b"y" * 300),
         b'[{"type":"image","text":"%b"}]' % (b"x" * 300),
         b'[{"type":"text","text":7}]',
+        b'["%b",%b]' % (b"x" * 300, b"[" * 9_000 + b"]" * 9_000),
     ],
 )
 def test_shape_without_readable_text_is_left_alone(value: bytes) -> None:

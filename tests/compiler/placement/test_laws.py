@@ -3,7 +3,7 @@ import json
 import pytest
 
 from deuz_compiler import NotLifted, lift, lower, place_for_context
-from deuz_compiler.placement.laws import PART, TURN, append_edit, fold_edit
+from deuz_compiler.placement.laws import PART, TURN, append_edits, fold_edits
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
@@ -76,7 +76,7 @@ def test_a_block_is_an_own_turn_or_a_part(
     body = anthropic_body([{"role": "user", "content": content}])
     envelope = lift("anthropic", body)
 
-    out = lower(body, (append_edit(envelope, 0, texts=[b"B"], form=form),))
+    out = lower(body, append_edits(envelope, 0, texts=[b"B"], form=form))
 
     assert json.loads(out)["messages"] == expected
 
@@ -86,7 +86,7 @@ def test_a_part_needs_content_it_can_join(message: dict[str, object]) -> None:
     envelope = lift("openai_chat", chat_body([message]))
 
     with pytest.raises(NotLifted):
-        append_edit(envelope, 0, texts=[b"B"], form=PART)
+        append_edits(envelope, 0, texts=[b"B"], form=PART)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_fold_replaces_its_run_or_joins_the_user_turn_before(
     body = chat_body([user("a"), assistant("b"), user("c")])
     envelope = lift("openai_chat", body)
 
-    out = lower(body, (fold_edit(envelope, first, 1, texts=[b"S"], form=form),))
+    out = lower(body, fold_edits(envelope, first, 1, texts=[b"S"], form=form))
 
     assert json.loads(out)["messages"] == expected
 
@@ -112,7 +112,7 @@ def test_on_the_chat_wire_a_part_is_spliced_into_a_string() -> None:
     body = chat_body([user("hi")])
     envelope = lift("openai_chat", body)
 
-    out = lower(body, (append_edit(envelope, 0, texts=[b"B", b"C"], form=PART),))
+    out = lower(body, append_edits(envelope, 0, texts=[b"B", b"C"], form=PART))
 
     assert json.loads(out)["messages"] == [user("hi\n\nB\n\nC")]
 
@@ -131,7 +131,7 @@ def test_on_the_anthropic_wire_a_turn_gets_the_same_parts_as_string_and_as_list(
     out = [
         lower(
             body,
-            (append_edit(lift("anthropic", body), 0, texts=[b"B"], form=PART),),
+            append_edits(lift("anthropic", body), 0, texts=[b"B"], form=PART),
         )
         for body in bodies
     ]
@@ -143,9 +143,9 @@ def test_a_joining_summary_stands_behind_the_blocks_of_the_turn_it_joins() -> No
     body = anthropic_body([user("a"), assistant("b"), user("c")])
     envelope = lift("anthropic", body)
 
-    edit = fold_edit(envelope, 1, 1, texts=[b"B", b"S"], form=PART)
+    edits = fold_edits(envelope, 1, 1, texts=[b"B", b"S"], form=PART)
 
-    assert json.loads(lower(body, (edit,)))["messages"] == [
+    assert json.loads(lower(body, edits))["messages"] == [
         {"role": "user", "content": [text("a"), text("B"), text("S")]},
         user("c"),
     ]

@@ -1,5 +1,5 @@
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deuz_compiler.records.candidate import Candidate, Eligibility
@@ -80,7 +80,8 @@ def test_admission_before_a_refusal_is_void() -> None:
 def test_candidate_that_a_refusal_never_reached_is_refused() -> None:
     case = explained(want("a"), want("b", 50, requirement="mandatory"))
 
-    assert (case.reason, case.detail) == ("refused", "")
+    assert case.reason == "refused"
+    assert case.detail == "mandatory b closure exceeds remaining budget"
 
 
 def test_budget_does_not_lift_a_fixed_ceiling() -> None:
@@ -92,12 +93,48 @@ def test_budget_does_not_lift_a_fixed_ceiling() -> None:
     assert (beyond.smallest_budget_tokens, beyond.is_complete) == (None, True)
 
 
+def test_low_score_is_told_beside_the_threshold() -> None:
+    group = {"group_id": "g", "is_group_required": True}
+    case = explained(
+        want("a", score=0.1, **group),
+        want("b", score=0.2, **group),
+        threshold=0.3,
+        budget_tokens=99,
+    )
+
+    assert case.reason == "below-threshold"
+    assert case.detail == "score 0.2 is below 0.3, and no key is new"
+    assert case.smallest_budget_tokens is None
+
+
+def test_form_that_is_in_instead_is_named() -> None:
+    forms = (
+        want("a", content_identity="X"),
+        want("b", score=0.5, content_identity="X"),
+    )
+
+    case = explained(*forms, budget_tokens=99)
+    assert (case.reason, case.detail) == ("duplicate-content", "content is in by b")
+
+
+def test_form_that_a_repair_dropped_again_is_not_named() -> None:
+    forms = (
+        want("a", content_identity="X"),
+        want("b", score=0.5, content_identity="X"),
+    )
+
+    case = explained(*forms, budget_tokens=16, pricing="declared")
+    assert (case.reason, case.detail) == ("duplicate-content", "")
+
+
 def test_bounded_sweep_says_that_it_did_not_end() -> None:
     case = explained(want("a"), want("b", score=0.5), max_steps=1)
 
     assert (case.smallest_budget_tokens, case.is_complete) == (None, False)
 
 
+# One example is 160 selections: on a busy machine longer than hypothesis allows.
+@settings(deadline=None)
 @given(
     records=st.lists(
         st.builds(

@@ -65,3 +65,12 @@ def test_shortage_of_an_unused_share_is_a_whole_number() -> None:
     # 7 of a need 10.5 tokens of room; 3 of b need 9, and there are 10.
     assert repr(shares.shortage("a", 7)) == "1"
     assert shares.shortage("b", 3) == -1
+
+
+def test_what_a_kind_spends_adds_up() -> None:
+    shares = Shares((Share("a", 1),), 10)
+    shares.spend("a", 4)
+    shares.spend("a", 4)
+
+    assert shares.admits("a", 2)
+    assert not shares.admits("a", 3)

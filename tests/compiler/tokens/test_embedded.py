@@ -135,6 +135,7 @@ def test_media_by_address_have_a_flat_price(block: dict[str, Any], tokens: int) 
         {"type": "document", "source": {"type": "text", "data": "plain text"}},
         {"type": "text", "text": '{"type":"image","url":"https://x"}'},
         {"kind": {"type": "image"}, "url": "https://x"},
+        {"type": ["image"], "kind": {"type": "image"}, "url": "https://x"},
     ],
 )
 def test_what_names_no_picture_is_text(block: dict[str, Any]) -> None:
@@ -144,9 +145,27 @@ def test_what_names_no_picture_is_text(block: dict[str, Any]) -> None:
 
 
 def test_broken_text_with_a_picture_in_it_is_counted_not_refused() -> None:
-    raw = b'[{"type":"image","source":{"url":"https://x"}'
+    cut = b'[{"type":"image","source":{"url":"https://x"}'
+    deep = b'[{"type":"image"},%b]' % (b"[" * 9_000 + b"]" * 9_000)
+    # Half of a pair is no text that can be decoded.
+    half = b'[{"type":"input_image","image_url":"https://\\ud800"}]'
 
-    assert split_media(raw) == (raw, 0)
+    assert [split_media(raw) for raw in (cut, deep, half)] == [
+        (cut, 0),
+        (deep, 0),
+        (half, 0),
+    ]
+
+
+def test_body_of_nothing_but_addresses_or_markers_is_read_once() -> None:
+    # Quadratic, each of these would take many seconds.
+    pictures = [
+        {"type": "input_image", "image_url": f"https://x/{n}"} for n in range(20_000)
+    ]
+    noise = json.dumps(";base64," * 100_000).encode()
+
+    assert price(pictures) == 20_000 * 765
+    assert split_media(noise) == (noise, 0)
 
 
 def test_pictures_deep_inside_a_result_are_found() -> None:

@@ -49,6 +49,7 @@ def test_found_tools_are_named_by_the_turns_that_refer_to_them() -> None:
 def test_tools_of_an_unknown_shape_are_still_counted() -> None:
     assert tools_tokens(b'{"read":{}}') == estimate_bytes(b'{"read":{}}')
     assert tools_tokens(b'[{"defer_loading":"yes"}]') > 0
+    assert tools_tokens(b'[{"defer_loading":%b}]' % (b"[" * 9_000 + b"]" * 9_000)) > 0
 
 
 def test_frame_is_anthropics_and_only_with_tools() -> None:

@@ -1,8 +1,12 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from deuz_compiler import (
     Append,
+    Edit,
     Envelope,
     NotLifted,
     checkpoint_of,
@@ -18,8 +22,6 @@ from deuz_testing.bodies import (
     odd_bodies,
     user,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 WIRES = st.sampled_from(["anthropic", "openai_chat"])
@@ -60,15 +62,19 @@ def test_a_body_less_what_was_added_is_the_body(
     out = lower(body, edits)
 
     assert json.loads(out.removeprefix(BOM))
-    rest, moved = out, 0
-    for edit in edits:
+    rest = out
+    # Taken out from the end on, so that the places before stay where they are.
+    for edit, moved in reversed(list(zip(edits, moves_of(edits), strict=True))):
+        at = edit.start + moved
         assert edit.start == edit.end
-        at = edit.start
-        assert out[at + moved : at + moved + len(edit.text)] == edit.text
+        assert out[at : at + len(edit.text)] == edit.text
         rest = rest[:at] + rest[at + len(edit.text) :]
-        moved += len(edit.text)
     assert rest == body
-    assert len(edits) == len(chosen)
+    assert bool(edits) == bool(chosen)
+
+
+def moves_of(edits: tuple[Edit, ...]) -> list[int]:
+    return [sum(len(e.text) for e in edits[:i]) for i in range(len(edits))]
 
 
 def test_without_additions_the_very_same_object_goes_out() -> None:

@@ -1,6 +1,9 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from deuz_compiler import NotLifted
 from deuz_compiler.wires.members import (
     array_elements,
@@ -8,8 +11,6 @@ from deuz_compiler.wires.members import (
     without_members,
 )
 from deuz_testing.bodies import odd_objects, odd_values
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def test_members_are_found_with_blanks_and_escaped_keys() -> None:

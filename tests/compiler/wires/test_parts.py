@@ -176,3 +176,24 @@ def test_words_of_a_user_are_read_alike_on_every_wire(wire: str) -> None:
 
     assert READER_OF[wire].user_text(asked) == "why?"
     assert READER_OF[wire].user_text(said) == ""
+
+
+DEEP = b"[" * 9_000 + b"]" * 9_000
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"role":"user","content":%b}' % DEEP,
+        b'{"role":"assistant","content":"x","x":%b}' % DEEP,
+        b'{"type":"function_call_output","call_id":"c","output":%b}' % DEEP,
+        b"7",
+        b"",
+        b'{"role":"user","content":"x"',
+    ],
+)
+def test_what_cannot_be_read_is_told_so_on_every_wire(wire: str, raw: bytes) -> None:
+    for read in (READER_OF[wire].read_parts, READER_OF[wire].user_text):
+        with pytest.raises(NotLifted):
+            read(raw)

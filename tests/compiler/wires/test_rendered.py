@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from deuz_compiler.wires.rendered import (
     has_marker,
     rendered_digest,

@@ -277,9 +277,7 @@ def memories(draw: st.DrawFn) -> Snapshot:
         revision=draw(st.integers(3, 9)),
         goal=draw(st.none() | st.builds(item, st.just("goal"), HOSTILE)),
         constraints=items("constraints", ("",)),
-        tasks=TaskList(
-            1, tasks, tasks[0].id if tasks and draw(st.booleans()) else None
-        ),
+        tasks=TaskList(1, tasks, active),
         decisions=items("decisions", ("accepted", "proposed")),
         questions=items("questions", ("open", "dropped")),
         observations=items("observations", ("",)),

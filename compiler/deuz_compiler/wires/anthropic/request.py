@@ -16,6 +16,7 @@ class _Kind(msgspec.Struct):
     type: str = ""
 
 
+_kind = msgspec.json.Decoder(_Kind)
 _kinds = msgspec.json.Decoder(list[_Kind])
 _BLANK = frozenset({b'""', b""})
 _FRESH = frozenset({"text", "image", "document"})
@@ -36,6 +37,11 @@ def _peek(message: Message, content: bytes) -> Peek:
     return Peek(message.role, is_fresh, opens_calls)
 
 
+def _is_continued(thread: bytes) -> bool:
+    """Tell whether the provider holds the turns before these."""
+    return thread.startswith(b"{") and _kind.decode(thread).type == "continue"
+
+
 RULES = Rules(
     wire="anthropic",
     history="messages",
@@ -46,4 +52,6 @@ RULES = Rules(
     output_limits=("max_tokens",),
     peek=_peek,
     needs_output_limit=True,
+    server_state="thread",
+    is_continued=_is_continued,
 )

@@ -19,6 +19,7 @@ from deuz_compiler.wires.parts import (
     TEXT,
     TOOL_CALL,
     TOOL_RESULT,
+    UNREADABLE,
     Part,
     Place,
     cut_places,
@@ -71,7 +72,7 @@ def read_parts(raw: bytes) -> tuple[Part, ...]:
     """
     try:
         return _read_parts(raw)
-    except msgspec.DecodeError as fault:
+    except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
 
 
@@ -105,7 +106,7 @@ def user_text(raw: bytes) -> str:
 def _role_of(raw: bytes) -> str:
     try:
         role = _message.decode(raw).role
-    except msgspec.DecodeError as fault:
+    except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
     return _ROLES.get(role, role)
 

@@ -20,6 +20,7 @@ from deuz_compiler.wires.parts import (
     TEXT,
     TOOL_CALL,
     TOOL_RESULT,
+    UNREADABLE,
     Part,
     Place,
     place_of,
@@ -106,7 +107,7 @@ def read_parts(raw: bytes) -> tuple[Part, ...]:
     """
     try:
         return _read_parts(raw)
-    except msgspec.DecodeError as fault:
+    except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
 
 
@@ -145,7 +146,7 @@ def role_of(raw: bytes) -> str:
     """
     try:
         item = _item.decode(raw)
-    except msgspec.DecodeError as fault:
+    except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
     if item.type == "message":
         return _ROLES.get(item.role, item.role)

@@ -1,5 +1,6 @@
 import pytest
-from deuz_compiler import lift
+
+from deuz_compiler import NotLifted, lift
 from deuz_testing.bodies import anthropic_body, assistant, tool_result, tool_use, user
 
 TEXT = {"type": "text", "text": "more"}
@@ -51,6 +52,18 @@ def test_parameters_the_cache_depends_on_are_listed() -> None:
     )
 
     assert [name for name, _ in lift("anthropic", body).params] == ["thinking"]
+
+
+@pytest.mark.parametrize("thread", [None, {"type": "create"}, "thread_1", {"other": 1}])
+def test_a_body_that_holds_its_whole_history_is_lifted(thread: object) -> None:
+    assert lift("anthropic", anthropic_body([user("hi")], thread=thread)).turns
+
+
+def test_a_body_that_continues_a_thread_of_the_provider_is_left_alone() -> None:
+    body = anthropic_body([user("hi")], thread={"type": "continue", "id": "t"})
+
+    with pytest.raises(NotLifted, match="server_state"):
+        lift("anthropic", body)
 
 
 def test_stream_and_output_limit_are_read() -> None:

@@ -1,4 +1,5 @@
 import pytest
+
 from deuz_compiler import lift
 from deuz_testing.bodies import assistant, chat_body, chat_call, chat_result, user
 

@@ -1,0 +1,212 @@
+"""A request as the line takes it, and the place where its answer goes.
+
+Rules:
+- A body is held in the pieces it came in, and joined once.
+- The client gets the lines it is given and this hop's framing, nothing else.
+- What ends short of its framing looks broken.
+"""
+
+import socket
+import struct
+from collections.abc import AsyncIterator, Sequence
+
+from deuz_proxy.calls import header
+from deuz_proxy.edge.headers import response_headers
+from deuz_proxy.edge.http1_connection import Connection
+from deuz_proxy.edge.http1_flow import Inbox
+from deuz_proxy.edge.http1_wire import Length, Lines, RequestHead
+from deuz_proxy.errors import BodyTooLarge
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+# Below it, one copy is cheaper than more buffers to write.
+_JOINED_BYTES = 2**14
+_RESET = struct.pack("ii", 1, 0)
+_FIRST_FINAL, _SWITCHED = 200, 101
+_BODYLESS = frozenset({204, 304})
+
+
+class Http1Incoming:
+    """A request whose head has arrived."""
+
+    __slots__ = ("_connection", "_inbox", "_request", "headers", "method", "target")
+
+    def __init__(self, connection: Connection, request: RequestHead) -> None:
+        self._connection = connection
+        self._request = request
+        self._inbox = connection.inbox
+        self.method = request.method.decode("ascii")
+        self.target = request.target.decode("latin-1")
+        self.headers: Headers = request.lines
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body was announced."""
+        return self._request.framing is not None
+
+    @property
+    def upgrade(self) -> bytes | None:
+        """The protocol that the client would rather speak on this connection."""
+        return None if self.has_body else self._request.upgrade
+
+    async def read_body(self, *, limit_bytes: int) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            BodyTooLarge: it is longer than the limit.
+            RequestMalformed: its framing is broken.
+        """
+        framing = self._request.framing
+        # Known before a byte was asked for, where the length was announced.
+        stated = framing.stated_bytes if isinstance(framing, Length) else 0
+        if stated > limit_bytes:
+            raise BodyTooLarge(limit_bytes=limit_bytes)
+        pieces = []
+        length = 0
+        async for piece in self.stream_body():
+            length += len(piece)
+            if length > limit_bytes:
+                raise BodyTooLarge(limit_bytes=limit_bytes)
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def stream_body(self) -> AsyncIterator[bytes]:
+        """Yield the body's bytes as they arrive.
+
+        Raises:
+            RequestMalformed: its framing is broken.
+        """
+        if self._request.expects_continue and not self._inbox.has_begun:
+            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        async for piece in self._inbox.pieces():
+            yield piece
+
+
+class Http1Client:
+    """Where the answer goes. One task writes it, once."""
+
+    __slots__ = (
+        "_connection",
+        "_has_body",
+        "_is_chunked",
+        "_is_kept",
+        "_left_bytes",
+        "_request",
+        "has_started",
+    )
+
+    def __init__(self, connection: Connection, request: RequestHead) -> None:
+        self._connection = connection
+        self._request = request
+        self._has_body = True
+        self._is_chunked = False
+        # What is still to be written, where that was stated.
+        self._left_bytes: int | None = None
+        self._is_kept = request.is_kept_alive
+        self.has_started = False
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether another request may follow this answer."""
+        return self._is_kept and not self._connection.is_last
+
+    async def start(self, status: int, reason: str, headers: Headers) -> None:
+        """Send the status and the end-to-end header lines.
+
+        Raises:
+            ConnectionResetError: the connection has ended.
+        """
+        lines = response_headers(headers)
+        self._frame(status, lines)
+        self._begin(status, reason, lines)
+
+    async def switch(self, reason: str, headers: Headers, protocol: bytes) -> Inbox:
+        """Say that the protocol is switched; return what the client sends from now on.
+
+        Raises:
+            ConnectionResetError: the connection has ended.
+        """
+        lines = response_headers(headers)
+        lines += ((b"Connection", b"Upgrade"), (b"Upgrade", protocol))
+        self._is_kept = False
+        self._begin(_SWITCHED, reason, lines)
+        return self._connection.open_tunnel()
+
+    async def write(self, chunk: bytes) -> None:
+        """Send bytes of the body; waits while the client reads slowly.
+
+        Raises:
+            ConnectionResetError: the connection has ended.
+        """
+        if not chunk or not self._has_body:
+            return
+        if self._left_bytes is not None:
+            self._left_bytes -= len(chunk)
+        if not self._is_chunked:
+            self._send(chunk)
+        elif len(chunk) < _JOINED_BYTES:
+            self._send(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        else:
+            self._send(b"%x\r\n" % len(chunk), chunk, b"\r\n")
+        if self._connection.outlet.is_paused:
+            await self._connection.outlet.drain()
+
+    async def finish(self) -> None:
+        """End the body."""
+        if self._is_chunked:
+            self._send(b"0\r\n\r\n")
+        if self._left_bytes:
+            self.abort()
+        self._connection.is_answered = True
+
+    def abort(self) -> None:
+        """End the connection so that the client sees that the answer is not whole.
+
+        What is on its way still arrives. A client to which the end of the connection is
+        the end of the answer can be told by a reset only.
+        """
+        self._connection.is_answered = True
+        self._is_kept = False
+        transport = self._connection.transport
+        is_silent = self._has_body and not self._is_chunked and self._left_bytes is None
+        if self.has_started and is_silent and not transport.is_closing():
+            sock = transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            transport.abort()
+        else:
+            transport.close()
+
+    def _frame(self, status: int, lines: Lines) -> None:
+        """Decide how the body will end, and add the lines that say so."""
+        is_bodyless = status < _FIRST_FINAL or status in _BODYLESS
+        self._has_body = not is_bodyless and self._request.method != b"HEAD"
+        is_old = self._request.is_old
+        if self._has_body:
+            stated = header(lines, b"content-length")
+            if stated is not None:
+                self._left_bytes = int(stated)
+            elif is_old:
+                self._is_kept = False
+            else:
+                self._is_chunked = True
+                lines.append((b"Transfer-Encoding", b"chunked"))
+        if self.is_kept and is_old:
+            lines.append((b"Connection", b"keep-alive"))
+        elif not self.is_kept and not is_old:
+            lines.append((b"Connection", b"close"))
+
+    def _begin(self, status: int, reason: str, lines: Lines) -> None:
+        self.has_started = True
+        head = b"".join([b"%b: %b\r\n" % line for line in lines])
+        self._send(
+            b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, reason.encode("latin-1"), head)
+        )
+
+    def _send(self, *parts: bytes) -> None:
+        transport = self._connection.transport
+        if transport.is_closing():
+            raise ConnectionResetError
+        if len(parts) == 1:
+            transport.write(parts[0])
+        else:
+            transport.writelines(parts)

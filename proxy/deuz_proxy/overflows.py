@@ -1,0 +1,94 @@
+"""Overflow that was only seen: in answers that the line did not hold back.
+
+Rules:
+- It is counted as observed; nothing is done about it.
+- An error that says nothing, or an answer that looks well, is judged by sizes: the
+  model's window and our estimate. A suspicion never changes a request.
+"""
+
+from dataclasses import dataclass
+
+from deuz_compiler import (
+    OverflowSignal,
+    ReplyFacts,
+    recognise_blank,
+    recognise_finish,
+    recognise_overflow,
+    recognise_silent,
+)
+from deuz_proxy.calls import Call, Compiled, Sent, Totals, header, text_headers
+from deuz_proxy.config.windows import Window
+from deuz_proxy.observe.events import Overflow
+from deuz_proxy.runtime import Runtime
+
+_FIRST_BAD = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request that is through, and what is known of its answer."""
+
+    call: Call
+    compiled: Compiled
+    sent: Sent | None
+    totals: Totals
+    facts: ReplyFacts
+
+
+def observe_overflow(seen: Seen, runtime: Runtime) -> tuple[Overflow, ...]:
+    """Return the overflow that the answer tells of or suggests, if any."""
+    if seen.sent is None:
+        return ()
+    status = seen.totals.status
+    if status >= _FIRST_BAD:
+        return _told("rejected", _rejected(seen, runtime))
+    if seen.facts.error_body:
+        signal = recognise_overflow(status, seen.facts.error_body, is_stream_event=True)
+        return _told("in_stream", signal)
+    return _told("silent", recognise_finish(seen.facts) or _silent(seen, runtime))
+
+
+def window_of(call: Call, runtime: Runtime) -> Window | None:
+    """Return the window of the request's model, long-context betas considered."""
+    if call.envelope is None:
+        return None
+    beta = header(call.headers, b"anthropic-beta") or b""
+    return runtime.models.window(call.envelope.model, beta=beta.decode("latin-1"))
+
+
+def _rejected(seen: Seen, runtime: Runtime) -> OverflowSignal | None:
+    status, body = seen.totals.status, seen.totals.error_body
+    if not body:
+        window, estimated = _sizes(seen, runtime)
+        return recognise_blank(status, window_tokens=window, estimated_tokens=estimated)
+    lines = seen.sent.reply.headers if seen.sent else ()
+    return recognise_overflow(status, body, headers=text_headers(lines))
+
+
+def _silent(seen: Seen, runtime: Runtime) -> OverflowSignal | None:
+    if seen.facts.usage is None:
+        return None
+    window, estimated = _sizes(seen, runtime)
+    return recognise_silent(
+        seen.facts.usage,
+        seen.facts.finish_reason,
+        has_content=seen.facts.has_content,
+        window_tokens=window,
+        estimated_tokens=estimated,
+    )
+
+
+def _sizes(seen: Seen, runtime: Runtime) -> tuple[int | None, int | None]:
+    """Return the window's input tokens and the estimate of what was sent."""
+    envelope, outbound = seen.call.envelope, seen.compiled.outbound
+    if envelope is None or outbound is None:
+        return None, None
+    window = window_of(seen.call, runtime)
+    estimated = runtime.estimates.calibrated(envelope.model, outbound.total_tokens)
+    return window.room(0) if window else None, estimated
+
+
+def _told(stage: str, signal: OverflowSignal | None) -> tuple[Overflow, ...]:
+    if signal is None:
+        return ()
+    return (Overflow(stage, "observed", signal.limit_tokens, signal.requested_tokens),)

@@ -1,0 +1,34 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_compiler import Edit, lower
+
+
+def test_without_edits_the_very_same_object_is_returned() -> None:
+    body = bytes(bytearray(b"body"))
+
+    assert lower(body, ()) is body
+
+
+def test_an_edit_replaces_its_range_and_an_insertion_nothing() -> None:
+    edits = (Edit(0, 0, b"<"), Edit(1, 3, b"XYZ"), Edit(4, 4, b">"))
+
+    assert lower(b"abcd", edits) == b"<aXYZd>"
+
+
+@given(st.binary(max_size=60), st.data())
+def test_everything_outside_the_edits_is_kept(body: bytes, data: st.DataObject) -> None:
+    places = sorted(
+        data.draw(st.lists(st.integers(0, len(body)), max_size=6, unique=True))
+    )
+    edits = tuple(Edit(at, at, b"[new]") for at in places)
+
+    out = lower(body, edits)
+
+    assert len(out) == len(body) + 5 * len(edits)
+    for edit, moved in reversed(
+        list(zip(edits, range(0, 5 * len(edits), 5), strict=True))
+    ):
+        at = edit.start + moved
+        out = out[:at] + out[at + 5 :]
+    assert out == body

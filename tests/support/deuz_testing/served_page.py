@@ -1,0 +1,38 @@
+"""The admin application as a browser test needs it: restartable at one address."""
+
+from aiohttp import web
+
+from deuz_proxy.edge.admin import AdminParts, make_admin
+from deuz_proxy.sinks.feed import Feed
+
+
+class Served:
+    """The admin application on a port that stays the same when it restarts."""
+
+    def __init__(self, feed: Feed, token: str | None = None) -> None:
+        self.feed = feed
+        self.port = 0
+        self._token = token
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        parts = AdminParts(
+            self.feed,
+            metrics=lambda accept: (b"", "text/plain"),
+            readiness=tuple,
+            config=lambda: {"listen": "0.0.0.0:5151"},
+        )
+        self._runner = web.AppRunner(make_admin(parts, token=self._token))
+        await self._runner.setup()
+        await web.TCPSite(
+            self._runner, "127.0.0.1", self.port, reuse_address=True
+        ).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
