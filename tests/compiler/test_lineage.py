@@ -56,7 +56,7 @@ def test_another_credential_or_scope_has_other_keys_throughout() -> None:
 
     chains = [keys(body, root=root) for root in roots]
 
-    assert len({key[:8] for key in map(lambda c: c[0], chains)}) == 3
+    assert len({each[0][:8] for each in chains}) == 3
     assert len({key for each in chains for key in each}) == 6
 
 

@@ -37,14 +37,14 @@ class Exchange:
     __slots__ = ("answer", "answered", "framing", "inbox", "is_switch", "method")
 
     def __init__(
-        self, transport: asyncio.Transport, method: bytes, *, is_switch: bool
+        self, inbox: Inbox, method: bytes, *, is_switch: bool
     ) -> None:
         self.method = method
         self.is_switch = is_switch
         self.answer: AnswerHead | None = None
         self.answered: asyncio.Future[None] | None = None
         self.framing: Framing | None = None
-        self.inbox = Inbox(transport)
+        self.inbox = inbox
 
 
 class Connection(asyncio.Protocol):
@@ -53,13 +53,14 @@ class Connection(asyncio.Protocol):
     def __init__(
         self,
         upstream: str,
-        clock: Callable[[], float],
+        loop: asyncio.AbstractEventLoop,
         *,
         enter: Callable[["Connection"], None],
         leave: Callable[["Connection"], None],
     ) -> None:
         self._upstream = upstream
-        self._clock = clock
+        self._loop = loop
+        self._clock = loop.time
         self._enter = enter
         self._leave = leave
         self._outlet = Outlet()
@@ -70,7 +71,7 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport
         # The task that sends the request's body, where it is not sent at once.
         self.sending: asyncio.Task[None] | None = None
-        self.born = self.since = clock()
+        self.born = self.since = loop.time()
 
     # What the owner calls.
 
@@ -91,7 +92,8 @@ class Connection(asyncio.Protocol):
     def begin(self, method: bytes, *, is_switch: bool = False) -> Exchange:
         """Begin an exchange; the request is to be written now."""
         self.since = self._clock()
-        self._exchange = Exchange(self.transport, method, is_switch=is_switch)
+        inbox = Inbox(self.transport, self._loop)
+        self._exchange = Exchange(inbox, method, is_switch=is_switch)
         return self._exchange
 
     def write(self, head: bytes, body: bytes | None) -> None:
@@ -148,7 +150,7 @@ class Connection(asyncio.Protocol):
         while exchange.answer is None:
             if exchange.inbox.fault is not None:
                 raise exchange.inbox.fault
-            exchange.answered = asyncio.get_running_loop().create_future()
+            exchange.answered = self._loop.create_future()
             await exchange.answered
         return exchange.answer
 

@@ -20,6 +20,7 @@ class Inbox:
     __slots__ = (
         "_fault",
         "_held_bytes",
+        "_loop",
         "_pieces",
         "_transport",
         "_waiter",
@@ -28,8 +29,12 @@ class Inbox:
         "is_over",
     )
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._transport = transport
+        # Kept, since asking for the running one costs a system call each time.
+        self._loop = loop
         self._pieces: deque[bytes] = deque()
         self._held_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -73,7 +78,7 @@ class Inbox:
                 raise self._fault
             if self.is_over:
                 return
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._waiter = self._loop.create_future()
             await self._waiter
 
     def drop(self) -> None:

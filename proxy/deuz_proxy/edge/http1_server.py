@@ -100,7 +100,7 @@ class Http1Server:
             OSError: it cannot be listened on.
         """
         listener = await self._loop.create_server(
-            lambda: Connection(self._loop.time, enter=self._enter, leave=self._leave),
+            lambda: Connection(self._loop, enter=self._enter, leave=self._leave),
             host,
             port,
             backlog=_BACKLOG,

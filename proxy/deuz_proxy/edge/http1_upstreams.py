@@ -167,7 +167,7 @@ class Http1Upstreams:
                 _, connection = await loop.create_connection(
                     lambda: Connection(
                         base,
-                        loop.time,
+                        loop,
                         enter=lambda made: self._connections.update({made: origin}),
                         leave=self._lose,
                     ),
