@@ -18,7 +18,6 @@ from deuz_compiler.wires.envelope import Envelope, Span
 from deuz_compiler.wires.rendered import has_marker, rendered_list
 
 DIGEST_BYTES = 8
-_COUNT = struct.Struct("<I")
 HEAD = ("model", "params", "tools", "system")
 
 
@@ -40,6 +39,7 @@ class Prefix(msgspec.Struct, frozen=True):
     system: Segment
     digests: bytes
     tokens: bytes
+    history_tokens: int
 
     @property
     def count(self) -> int:
@@ -63,7 +63,7 @@ class Prefix(msgspec.Struct, frozen=True):
 
     def token_counts(self) -> tuple[int, ...]:
         """Estimated tokens of each element of the history."""
-        return tuple(count for (count,) in _COUNT.iter_unpack(self.tokens))
+        return struct.unpack(f"<{self.count}I", self.tokens)
 
     def tokens_from(self, index: int) -> int:
         """Estimated tokens of the history's elements from `index` on."""
@@ -72,7 +72,7 @@ class Prefix(msgspec.Struct, frozen=True):
     @property
     def total_tokens(self) -> int:
         """Estimated tokens of the whole request."""
-        return self.head_tokens + self.tokens_from(0)
+        return self.head_tokens + self.history_tokens
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -88,7 +88,9 @@ def prefix_of(envelope: Envelope, elements: Sequence[Element]) -> Prefix:
     Leading system turns are the segment `system`, not part of the packed history.
     """
     body = envelope.body
-    history = [e for e in elements if e.turn >= envelope.lead]
+    lead = envelope.lead
+    history = [e for e in elements if e.turn >= lead] if lead else elements
+    counts = [e.tokens for e in history]
     params = b"".join(
         name.encode() + body[span.start : span.end] for name, span in envelope.params
     )
@@ -97,8 +99,9 @@ def prefix_of(envelope: Envelope, elements: Sequence[Element]) -> Prefix:
         params=Segment(_digest(params), 0, *_first_param(envelope)),
         tools=_segment(body, envelope.tools),
         system=_system(envelope),
-        digests=b"".join(e.digest[:DIGEST_BYTES] for e in history),
-        tokens=b"".join(_COUNT.pack(e.tokens) for e in history),
+        digests=b"".join([e.digest[:DIGEST_BYTES] for e in history]),
+        tokens=struct.pack(f"<{len(counts)}I", *counts),
+        history_tokens=sum(counts),
     )
 
 

@@ -251,11 +251,12 @@ def _history_shares(
     shared = common_elements(old, current) if old else 0
     is_head_broken = difference is not None and difference.segment != "turn"
     known = old.count if old else 0
-    counts = {False: [0, 0, 0], True: [0, 0, 0]}
+    reused_end = 0 if is_head_broken else min(shared, known)
     sizes = current.token_counts()
-    for index, (is_ours, tokens) in enumerate(zip(ours, sizes, strict=True)):
-        is_old = index < shared
-        slot = 2 if index >= known else (0 if is_old and not is_head_broken else 1)
-        counts[is_ours][slot] += tokens
-    turns, context = counts[False], counts[True]
+    added = [size if is_ours else 0 for size, is_ours in zip(sizes, ours, strict=True)]
+    whole, context = (
+        (sum(part[:reused_end]), sum(part[reused_end:known]), sum(part[known:]))
+        for part in (sizes, added)
+    )
+    turns = (total - ours for total, ours in zip(whole, context, strict=True))
     return (SegmentShare("turns", *turns), SegmentShare("context", *context))

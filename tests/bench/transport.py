@@ -16,13 +16,13 @@ import tempfile
 from pathlib import Path
 
 import uvloop
+from tests.bench import machine, sample
+from tests.bench.__main__ import prepare
+from tests.bench.cells import list_cells
 
 from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
 from deuz_proxy.edge.http1_server import make_http1_server
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
-from tests.bench import machine, sample
-from tests.bench.__main__ import prepare
-from tests.bench.cells import list_cells
 
 SUBJECTS = {"floor": "tests.bench.floor", "own": "tests.bench.transport"}
 CELLS = ("2k c64", "100k first c64", "1m first c64", "64 streams")

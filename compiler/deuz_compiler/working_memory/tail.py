@@ -122,15 +122,12 @@ def render_tail(
     room = budget_tokens
     if ceiling_tokens is not None:
         room = min(room, ceiling_tokens)
-    fitting = _fitting(page, room - least_tokens, estimate)
+    fitting = _fitting(page, room, least_tokens, estimate)
     shown = list(fitting)
-    text = _written(page, shown)
     # Prices of single lines need not add up to the price of the whole.
-    while shown and estimate(text) > room:
+    while shown and estimate(_written(page, shown)) > room:
         shown.pop()
-        text = _written(page, shown)
-    if not page.critical and not shown:
-        text = ""
+    text = _written(page, shown) if page.critical or shown else ""
     return Tail(
         text=text,
         tokens=estimate(text) if text else 0,
@@ -144,9 +141,16 @@ def _lines(entries: Iterable[Entry], estimate: Estimate) -> tuple[_Line, ...]:
     return tuple([_Line(entry, line, estimate(line)) for entry, line in lines])
 
 
-def _fitting(page: _Page, room_tokens: int, estimate: Estimate) -> list[int]:
-    left, opened = room_tokens, {"": 0}
-    end_tokens = estimate("\n")
+def _fitting(
+    page: _Page, room: int, least_tokens: int, estimate: Estimate
+) -> list[int]:
+    """Return what is likely to fit beside what is always there."""
+    everything = list(range(len(page.filling)))
+    # All of it needs no line that counts what is left out.
+    if estimate(_written(page, everything)) <= room:
+        return everything
+    left, end_tokens = room - least_tokens, estimate("\n")
+    opened: dict[str, None] = {}
     fitting = []
     for place, line in enumerate(page.filling):
         section = line.entry.section
@@ -155,7 +159,7 @@ def _fitting(page: _Page, room_tokens: int, estimate: Estimate) -> list[int]:
             tokens += estimate(f"<{section}>\n</{section}>\n")
         if tokens <= left:
             left -= tokens
-            opened[section] = 0
+            opened[section] = None
             fitting.append(place)
     return fitting
 

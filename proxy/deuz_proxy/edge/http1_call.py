@@ -88,6 +88,7 @@ class Http1Client:
     __slots__ = (
         "_connection",
         "_has_body",
+        "_held",
         "_is_chunked",
         "_is_kept",
         "_left_bytes",
@@ -98,6 +99,7 @@ class Http1Client:
     def __init__(self, connection: Connection, request: RequestHead) -> None:
         self._connection = connection
         self._request = request
+        self._held = b""
         self._has_body = True
         self._is_chunked = False
         # What is still to be written, where that was stated.
@@ -155,6 +157,7 @@ class Http1Client:
         """End the body."""
         if self._is_chunked:
             self._send(b"0\r\n\r\n")
+        self._flush()
         if self._left_bytes:
             self.abort()
         self._connection.is_answered = True
@@ -167,6 +170,7 @@ class Http1Client:
         """
         self._connection.is_answered = True
         self._is_kept = False
+        self._flush()
         transport = self._connection.transport
         is_silent = self._has_body and not self._is_chunked and self._left_bytes is None
         if self.has_started and is_silent and not transport.is_closing():
@@ -197,16 +201,29 @@ class Http1Client:
 
     def _begin(self, status: int, reason: str, lines: Lines) -> None:
         self.has_started = True
-        head = b"".join([b"%b: %b\r\n" % line for line in lines])
-        self._send(
-            b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, reason.encode("latin-1"), head)
+        text = b"".join([b"%b: %b\r\n" % line for line in lines])
+        self._held = b"HTTP/1.1 %d %b\r\n%b\r\n" % (
+            status,
+            reason.encode("latin-1"),
+            text,
         )
+        # With what is written in the same turn it makes one packet.
+        self._connection.loop.call_soon(self._flush)
 
     def _send(self, *parts: bytes) -> None:
         transport = self._connection.transport
         if transport.is_closing():
             raise ConnectionResetError
+        if self._held:
+            parts = (self._held, *parts)
+            self._held = b""
         if len(parts) == 1:
             transport.write(parts[0])
+        elif sum(map(len, parts)) < _JOINED_BYTES:
+            transport.write(b"".join(parts))
         else:
             transport.writelines(parts)
+
+    def _flush(self) -> None:
+        if self._held and not self._connection.transport.is_closing():
+            self._send()

@@ -36,9 +36,7 @@ class Exchange:
 
     __slots__ = ("answer", "answered", "framing", "inbox", "is_switch", "method")
 
-    def __init__(
-        self, inbox: Inbox, method: bytes, *, is_switch: bool
-    ) -> None:
+    def __init__(self, inbox: Inbox, method: bytes, *, is_switch: bool) -> None:
         self.method = method
         self.is_switch = is_switch
         self.answer: AnswerHead | None = None
@@ -60,7 +58,6 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self._upstream = upstream
         self._loop = loop
-        self._clock = loop.time
         self._enter = enter
         self._leave = leave
         self._outlet = Outlet()
@@ -91,7 +88,7 @@ class Connection(asyncio.Protocol):
 
     def begin(self, method: bytes, *, is_switch: bool = False) -> Exchange:
         """Begin an exchange; the request is to be written now."""
-        self.since = self._clock()
+        self.since = self._loop.time()
         inbox = Inbox(self.transport, self._loop)
         self._exchange = Exchange(inbox, method, is_switch=is_switch)
         return self._exchange
@@ -137,7 +134,7 @@ class Connection(asyncio.Protocol):
             self.transport.writelines((b"%x\r\n" % len(piece), piece, b"\r\n"))
         elif piece:
             self.transport.write(piece)
-        self.since = self._clock()
+        self.since = self._loop.time()
         await self._outlet.drain()
 
     async def answer_head(self, exchange: Exchange) -> AnswerHead:
@@ -166,7 +163,7 @@ class Connection(asyncio.Protocol):
             return False
         exchange.inbox.drop()
         self.sending = None
-        self.since = self._clock()
+        self.since = self._loop.time()
         return True
 
     def abort(self) -> None:
@@ -208,7 +205,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the upstream sent."""
-        self.since = self._clock()
+        self.since = self._loop.time()
         exchange = self._exchange
         if exchange is None or exchange.inbox.is_over:
             # Nobody asked for it.

@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         enter: Callable[["Connection"], None],
         leave: Callable[["Connection"], None],
     ) -> None:
-        self._loop = loop
+        self.loop = loop
         self._enter = enter
         self._leave = leave
         self._head = Head()
@@ -93,12 +93,12 @@ class Connection(asyncio.Protocol):
         """
         if self._is_taken:
             self._request, self._is_taken = None, False
-            self.since = self._loop.time()
+            self.since = self.loop.time()
         if self.is_last or self.transport.is_closing():
             return None
         self._read_backlog()
         while self._request is None:
-            self._waiter = self._loop.create_future()
+            self._waiter = self.loop.create_future()
             await self._waiter
         if isinstance(self._request, SidecarError):
             raise self._request
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
     def open_tunnel(self) -> Inbox:
         """Take whatever comes from now on as the bytes of a tunnel."""
         self._is_tunnel = self.is_last = True
-        self.inbox = Inbox(self.transport, self._loop)
+        self.inbox = Inbox(self.transport, self.loop)
         self._framing = Endless()
         data, self._backlog = self._backlog, b""
         if data:
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         # A client whose machine is gone never says so.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self.inbox = Inbox(self.transport, self._loop)
+        self.inbox = Inbox(self.transport, self.loop)
         self._enter(self)
 
     def data_received(self, data: bytes) -> None:
@@ -227,7 +227,7 @@ class Connection(asyncio.Protocol):
 
     def _take_head(self, data: bytes) -> None:
         if self.head_since is None:
-            self.head_since = self._loop.time()
+            self.head_since = self.loop.time()
         try:
             found = self._head.feed(data)
             if found is None:
@@ -243,7 +243,7 @@ class Connection(asyncio.Protocol):
         self.head_since = None
         self._request = request
         self._framing = request.framing
-        self.inbox = Inbox(self.transport, self._loop)
+        self.inbox = Inbox(self.transport, self.loop)
         if request.framing is None:
             self.inbox.end()
         wake(self._waiter)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from deuz_compiler import (
     Baseline,
+    Envelope,
     ReplyFacts,
     Usage,
     Verdict,
@@ -35,6 +36,7 @@ _DELIBERATE = ("overflow_recovery",)
 _LONG_MARKER = b'"ttl":"1h"'
 _TTL_SECONDS = {"anthropic": 300.0, "openai_chat": 600.0}
 _LONG_TTL_SECONDS = 3600.0
+_MARKED_TURNS = 4
 # OpenAI caches from 1024 tokens on and counts in steps of 128.
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
 
@@ -86,9 +88,18 @@ def current_baseline(call: Call, compiled: Compiled) -> Baseline:
     """Return this request as what a later one will be compared with."""
     if compiled.inbound is None or compiled.outbound is None:
         raise ValueError("a request without a prefix has no baseline")
-    is_long = call.body is not None and _LONG_MARKER in call.body
-    ttl = _LONG_TTL_SECONDS if is_long else _TTL_SECONDS.get(call.target.api, 600.0)
+    ttl = _TTL_SECONDS.get(call.target.api, 600.0)
+    if call.envelope is not None and _asks_for_an_hour(call.envelope):
+        ttl = _LONG_TTL_SECONDS
     return Baseline(compiled.inbound, compiled.outbound, call.at, ttl)
+
+
+def _asks_for_an_hour(envelope: Envelope) -> bool:
+    """Look for the longer lifetime where markers are: ahead, and at the newest turns."""
+    body, history = envelope.body, envelope.history
+    newest = envelope.turns[-_MARKED_TURNS:]
+    start = newest[0].start if newest else history.end
+    return _LONG_MARKER in body[: history.start] or _LONG_MARKER in body[start:]
 
 
 def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes], ...]:

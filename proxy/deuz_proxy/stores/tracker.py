@@ -208,5 +208,8 @@ def _cut(baseline: Baseline, count: int) -> Baseline:
 
 def _cut_prefix(prefix: Prefix, count: int) -> Prefix:
     return msgspec.structs.replace(
-        prefix, digests=prefix.digests[: 8 * count], tokens=prefix.tokens[: 4 * count]
+        prefix,
+        digests=prefix.digests[: 8 * count],
+        tokens=prefix.tokens[: 4 * count],
+        history_tokens=prefix.history_tokens - prefix.tokens_from(count),
     )

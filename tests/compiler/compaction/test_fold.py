@@ -165,6 +165,14 @@ def test_turns_that_the_fold_in_force_left_are_read_and_system_turns_stay() -> N
     assert run.lines == ("USER: and now?", "ASSISTANT: answer")
 
 
+def test_fold_leaves_what_it_kept_and_what_stands_around_it() -> None:
+    run = FoldRun(1, 4, "", (), "", 9, kept=(3,))
+
+    assert [at for at in range(6) if run.leaves(at)] == [0, 3, 5]
+    hidden = [at for at in range(6) if Folded(1, 4, "n", kept=(3,)).hides(at)]
+    assert hidden == [1, 2, 4]
+
+
 def test_fold_in_force_with_nothing_new_behind_it_stays() -> None:
     assert (
         chosen("anthropic", [USER, SAID, USER, SAID], known=Folded(1, 2, "n")) is None

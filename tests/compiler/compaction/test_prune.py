@@ -68,6 +68,16 @@ def test_result_within_the_threshold_keeps_every_byte(wire: str) -> None:
     assert prune_results(history, [False, False]) != ()
 
 
+def test_words_beside_a_result_are_no_result() -> None:
+    answer = tool_round("anthropic", ["a"], LONG, "")[-1]
+    said = {"type": "text", "text": LONG}
+    message = {**answer, "content": [*answer["content"], said]}
+
+    (pruned,) = prune_results(history_of("anthropic", [message]), [False])
+
+    assert [index for index, _ in pruned.stubs] == [0]
+
+
 def test_output_that_no_string_may_stand_for_is_left_alone() -> None:
     logs = [{"stdout": LONG, "stderr": "", "outcome": {"type": "exit"}}]
     shell = {"type": "shell_call_output", "call_id": "a", "output": logs}

@@ -15,9 +15,11 @@ from deuz_compiler.working_memory.patch import (
 from deuz_compiler.working_memory.snapshot import (
     MAX_ITEMS,
     MAX_REMEMBERED,
+    MAX_SNAPSHOT_BYTES,
     MAX_TEXT_LENGTH,
     Snapshot,
     read_snapshot,
+    size_bytes,
     write_snapshot,
 )
 
@@ -254,6 +256,39 @@ def test_memory_that_would_grow_over_its_size_rejects_the_patch() -> None:
         "memory-full",
         None,
     )
+
+
+def test_memory_may_be_filled_to_the_last_byte() -> None:
+    large = {"op": "add-observation", "text": "\U0001f600" * MAX_TEXT_LENGTH}
+    memory = patched(patched(START, *[large] * 16).snapshot, *[large] * 15).snapshot
+
+    def filled(length: int) -> Patched:
+        texts = ("x" * 2000, "x" * 2000, "x" * length)
+        return patched(memory, *[{"op": "add-question", "text": t} for t in texts])
+
+    spare = MAX_SNAPSHOT_BYTES - size_bytes(filled(1).snapshot)
+
+    assert 0 < spare < MAX_TEXT_LENGTH
+    assert filled(1 + spare).status == "applied"
+    assert size_bytes(filled(1 + spare).snapshot) == MAX_SNAPSHOT_BYTES
+    assert filled(2 + spare).reason == "memory-full"
+
+
+def test_start_may_be_filled_to_the_last_byte() -> None:
+    tasks = [TaskInput(title="\U0001f600" * MAX_TEXT_LENGTH)] * 31
+
+    def filled(length: int) -> Snapshot:
+        rules = ["x" * 2000, "x" * 2000, "x" * 2000]
+        goal = "x" * length
+        return create_snapshot("s", goal=goal, constraints=rules, tasks=tasks, now=0)
+
+    spare = MAX_SNAPSHOT_BYTES - size_bytes(filled(1))
+
+    assert 0 < spare < MAX_TEXT_LENGTH
+    assert size_bytes(filled(1 + spare)) == MAX_SNAPSHOT_BYTES
+    assert read_snapshot(write_snapshot(filled(1 + spare))) == filled(1 + spare)
+    with pytest.raises(MalformedInput, match="over"):
+        filled(2 + spare)
 
 
 def test_only_so_many_operations_are_remembered_and_older_replays_do_no_harm() -> None:

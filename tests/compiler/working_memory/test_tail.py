@@ -201,6 +201,36 @@ def test_critical_part_over_the_ceiling_is_refused_with_both_numbers() -> None:
     assert {e.reason for e in tail.entries} == {"refused"}
 
 
+def test_memory_that_fits_to_the_token_is_written_whole() -> None:
+    whole = rendered().tokens
+
+    assert rendered(budget_tokens=whole) == rendered()
+    less = rendered(budget_tokens=whole - 1)
+    assert reasons_of(less)["observation/observations-3-0"] == "over-budget"
+
+
+def test_budget_is_used_to_the_last_token() -> None:
+    def estimate(text: str) -> int:
+        return text.count("\n")
+
+    least = render_tail(MEMORY, budget_tokens=0, estimate=estimate).tokens
+
+    tail = render_tail(MEMORY, budget_tokens=least + 4, estimate=estimate)
+
+    assert tail.tokens == least + 4
+    found = reasons_of(tail)
+    assert [found["task/t3"], found["task/t1"]] == ["ranked", "ranked"]
+    assert found["decision/decisions-2-0"] == "over-budget"
+
+
+def test_critical_part_that_just_fits_is_no_refusal() -> None:
+    required = rendered(budget_tokens=0).required_tokens
+
+    tail = render_tail(MEMORY, budget_tokens=0, ceiling_tokens=required, estimate=len)
+
+    assert (tail.refusal, tail.tokens) == (None, required)
+
+
 def test_ceiling_bounds_the_budget() -> None:
     required = rendered(budget_tokens=0).required_tokens
 
