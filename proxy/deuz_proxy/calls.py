@@ -25,6 +25,12 @@ from deuz_proxy.config.routing import Target
 from deuz_proxy.observe.events import Compaction, Compile, Trace, UpstreamCall
 
 Headers = Sequence[tuple[bytes, bytes]]
+Lines = Mapping[bytes, bytes]
+
+
+def first_values(headers: Headers) -> Lines:
+    """Return the first value of each header, by its lower-case name."""
+    return {name.lower(): value for name, value in reversed(headers)}
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:

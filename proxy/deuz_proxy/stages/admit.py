@@ -12,7 +12,7 @@ from dataclasses import replace
 from urllib.parse import parse_qsl
 
 from deuz_compiler import Envelope, NotLifted, chain, lift, scope_root, seed_of
-from deuz_proxy.calls import Call, Headers, Identity, Incoming, header
+from deuz_proxy.calls import Call, Identity, Incoming, Lines, first_values
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.routing import Target, lowered, resolve_target
 from deuz_proxy.observe.events import Trace
@@ -41,17 +41,18 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
     """
     at, headers = runtime.clock(), incoming.headers
     configured = resolve_target(runtime.config, incoming.target, headers)
-    target = lowered(configured, header(headers, b"x-deuz-mode"))
+    lines = first_values(headers)
+    target = lowered(configured, lines.get(b"x-deuz-mode"))
     return Call(
         id=runtime.new_id(),
         incoming=incoming,
         target=target,
-        identity=identify(headers, target, runtime.config),
+        identity=identify(lines, target, runtime.config),
         body=None,
         headers=headers,
         at=at,
-        passthrough=_why_not_read(incoming, target),
-        trace=_trace(headers, runtime),
+        passthrough=_why_not_read(incoming, target, lines),
+        trace=_trace(lines, runtime),
         is_apart=configured.mode == "compile" and target.mode != "compile",
     )
 
@@ -90,17 +91,17 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
     )
 
 
-def identify(headers: Headers, target: Target, config: Config) -> Identity:
+def identify(lines: Lines, target: Target, config: Config) -> Identity:
     """Return who asks: the root of all state keys, the tenant's scope, a session."""
-    credential = _credential(headers, target)
+    credential = _credential(lines, target)
     tenant = _tenant(credential, config)
-    name = _scope_name(headers, config)
+    name = _scope_name(lines, config)
     # A name that cannot be one must not widen the scope to the whole tenant.
     is_missing = name == "" or (name is None and config.scope.required)
     scope = f"{tenant}/{name}" if name else str(tenant)
     root = scope_root(credential, scope=f"{target.upstream}\0{scope}")
     session = next(
-        (value for n in _SESSIONS if (value := header(headers, n)) is not None), None
+        (value for n in _SESSIONS if (value := lines.get(n)) is not None), None
     )
     return Identity(
         root=root,
@@ -111,19 +112,19 @@ def identify(headers: Headers, target: Target, config: Config) -> Identity:
     )
 
 
-def _trace(headers: Headers, runtime: Runtime) -> Trace | None:
+def _trace(lines: Lines, runtime: Runtime) -> Trace | None:
     if runtime.new_trace is None:
         return None
-    parent = header(headers, b"traceparent")
+    parent = lines.get(b"traceparent")
     return runtime.new_trace(parent.decode("latin-1") if parent else None)
 
 
-def _why_not_read(incoming: Incoming, target: Target) -> str | None:
+def _why_not_read(incoming: Incoming, target: Target, lines: Lines) -> str | None:
     if target.mode == "off":
         return "off"
     if not target.api or incoming.method != "POST" or not incoming.has_body:
         return "unknown_endpoint"
-    encoding = header(incoming.headers, b"content-encoding") or b"identity"
+    encoding = lines.get(b"content-encoding") or b"identity"
     return None if encoding.lower() == b"identity" else "unknown_encoding"
 
 
@@ -132,9 +133,9 @@ def _is_probe(envelope: Envelope) -> bool:
     return envelope.max_output_tokens == 1
 
 
-def _credential(headers: Headers, target: Target) -> bytes:
+def _credential(lines: Lines, target: Target) -> bytes:
     for name in _CREDENTIALS:
-        value = header(headers, name)
+        value = lines.get(name)
         if value:
             return value.removeprefix(b"Bearer ").removeprefix(b"bearer ")
     query = dict(parse_qsl(target.path.partition("?")[2]))
@@ -152,10 +153,10 @@ def _tenant(credential: bytes, config: Config) -> str | None:
     return None
 
 
-def _scope_name(headers: Headers, config: Config) -> str | None:
+def _scope_name(lines: Lines, config: Config) -> str | None:
     """Return the narrowing name, None if none was sent, "" if it cannot be one."""
     for name in config.scope.headers:
-        value = header(headers, name.lower().encode())
+        value = lines.get(name.lower().encode())
         if value is not None:
             found = _SCOPE_NAME.fullmatch(value.strip())
             return found.group().decode() if found else ""

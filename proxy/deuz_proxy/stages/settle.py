@@ -95,7 +95,7 @@ def current_baseline(call: Call, compiled: Compiled) -> Baseline:
 
 
 def _asks_for_an_hour(envelope: Envelope) -> bool:
-    """Look for the longer lifetime where markers are: ahead, and at the newest turns."""
+    """Look for the longer lifetime where markers are: ahead and at the newest turns."""
     body, history = envelope.body, envelope.history
     newest = envelope.turns[-_MARKED_TURNS:]
     start = newest[0].start if newest else history.end

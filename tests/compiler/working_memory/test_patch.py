@@ -263,7 +263,7 @@ def test_memory_may_be_filled_to_the_last_byte() -> None:
     memory = patched(patched(START, *[large] * 16).snapshot, *[large] * 15).snapshot
 
     def filled(length: int) -> Patched:
-        texts = ("x" * 2000, "x" * 2000, "x" * length)
+        texts = (*["x" * MAX_TEXT_LENGTH] * 4, "x" * length)
         return patched(memory, *[{"op": "add-question", "text": t} for t in texts])
 
     spare = MAX_SNAPSHOT_BYTES - size_bytes(filled(1).snapshot)
@@ -278,7 +278,7 @@ def test_start_may_be_filled_to_the_last_byte() -> None:
     tasks = [TaskInput(title="\U0001f600" * MAX_TEXT_LENGTH)] * 31
 
     def filled(length: int) -> Snapshot:
-        rules = ["x" * 2000, "x" * 2000, "x" * 2000]
+        rules = ["x" * MAX_TEXT_LENGTH] * 4
         goal = "x" * length
         return create_snapshot("s", goal=goal, constraints=rules, tasks=tasks, now=0)
 

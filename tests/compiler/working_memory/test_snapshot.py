@@ -204,6 +204,18 @@ def test_item_outside_its_bounds_is_one_fault(fields: dict[str, object]) -> None
     assert fault.startswith(f"observations[0]: {next(iter(fields))}:")
 
 
+def test_lists_may_be_full() -> None:
+    remembered = [
+        {"operation_id": f"o{n}", "digest": "", "revision": 0}
+        for n in range(MAX_REMEMBERED)
+    ]
+    rules = raw_items(MAX_ITEMS["constraints"])
+
+    snapshot = read_snapshot(changed(applied=remembered, constraints=rules))
+
+    assert (len(snapshot.applied), len(snapshot.constraints)) == (64, 32)
+
+
 def test_remembered_operations_do_not_count_as_size() -> None:
     bare = msgspec.structs.replace(FULL, applied=())
 
