@@ -62,7 +62,8 @@ class Draft:
         self._base = base
         self._revision = revision
         self._writer = writer
-        self._now = now
+        # A whole number would be written otherwise than it is once read again.
+        self._now = float(now)
         self._goal = base.goal
         self._lists = {name: list(base.items(name)) for name in LISTS}
         self._list_revision = base.tasks.list_revision

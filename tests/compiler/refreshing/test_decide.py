@@ -106,6 +106,7 @@ def test_what_makes_a_refresh_due(
 
     assert decision.reason == reason
     assert decision.is_redacted == (reason == "redacted")
+    assert not decision.is_skipped
     assert state.passes == (1 if reason == "reused" else 2)
 
 

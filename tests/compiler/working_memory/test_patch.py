@@ -65,6 +65,13 @@ def test_memory_starts_at_revision_zero_written_by_the_host() -> None:
     }
 
 
+def test_time_in_whole_seconds_is_written_as_it_will_be_read() -> None:
+    memory = write_snapshot(create_snapshot("s", goal="g", now=7))
+
+    assert memory == write_snapshot(read_snapshot(memory))
+    assert memory == write_snapshot(create_snapshot("s", goal="g", now=7.0))
+
+
 def test_memory_without_tasks_has_no_plan_yet() -> None:
     assert START.tasks.list_revision == 0
 

@@ -37,7 +37,9 @@ FULL = Snapshot(
     questions=(item("questions-1-0", status="open"),),
     attempts=(item("attempts-1-0", status="failed", writer="model"),),
     hypotheses=(item("hypotheses-1-0", status="proposed"),),
-    observations=(item("observations-1-0", sources=(SourceRef("tool", "call-7"),)),),
+    observations=(
+        item("observations-1-0", revision=3, sources=(SourceRef("tool", "call-7"),)),
+    ),
     applied=(Applied("op-1", "sha256:00", 1, ("t1",)),),
 )
 
