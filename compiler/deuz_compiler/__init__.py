@@ -30,12 +30,31 @@ from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest, context_warnings
 from deuz_compiler.records.policy import Overhead, Policy, Share
 from deuz_compiler.records.reasons import REASONS
+from deuz_compiler.refreshing.decide import (
+    Decision as RefreshDecision,
+)
+from deuz_compiler.refreshing.decide import (
+    RefreshLimits,
+    Step,
+    forget_records,
+    place_step,
+    request_refresh,
+    retry_step,
+    start_step,
+)
+from deuz_compiler.refreshing.state import (
+    RefreshState,
+    new_state,
+    read_state,
+    write_state,
+)
 from deuz_compiler.selection.budget import AddedBudget, added_budget, exact_ratio
 from deuz_compiler.selection.budget import Window as BudgetWindow
 from deuz_compiler.selection.budget import weigh as weigh_shares
 from deuz_compiler.selection.explain import Explanation
 from deuz_compiler.surface import (
     Append,
+    Bare,
     Element,
     Fold,
     Operation,
@@ -80,6 +99,13 @@ from deuz_compiler.wires.requests import (
     user_text,
 )
 from deuz_compiler.wires.usage import Usage
+from deuz_compiler.working_memory.patch import Patched, apply_patch, create_snapshot
+from deuz_compiler.working_memory.snapshot import (
+    Snapshot,
+    read_snapshot,
+    write_snapshot,
+)
+from deuz_compiler.working_memory.tail import Tail, render_tail
 
 __all__ = [
     "CAUSES",
@@ -88,6 +114,7 @@ __all__ = [
     "TURN",
     "AddedBudget",
     "Append",
+    "Bare",
     "Baseline",
     "BlockRecord",
     "BudgetWindow",
@@ -112,23 +139,31 @@ __all__ = [
     "Operation",
     "OverflowSignal",
     "Overhead",
+    "Patched",
     "PlacedRecord",
     "Plan",
     "Policy",
     "Prefix",
     "Prune",
+    "RefreshDecision",
+    "RefreshLimits",
+    "RefreshState",
     "ReplyFacts",
     "ReplyMeter",
     "SegmentShare",
     "Share",
+    "Snapshot",
     "SourceReport",
     "Span",
+    "Step",
     "Surface",
+    "Tail",
     "Turn",
     "Usage",
     "Verdict",
     "accept_summary",
     "added_budget",
+    "apply_patch",
     "ask_once",
     "calibrated",
     "chain",
@@ -137,6 +172,7 @@ __all__ = [
     "compile_json",
     "compile_profile",
     "context_warnings",
+    "create_snapshot",
     "digest_text",
     "error_body",
     "error_event",
@@ -144,32 +180,43 @@ __all__ = [
     "estimate_text",
     "exact_ratio",
     "explain",
+    "forget_records",
     "judge",
     "lift",
     "lower",
+    "new_state",
     "observe_usage",
     "open_meter",
     "outbound_offset",
     "part_span",
     "place_for_context",
+    "place_step",
     "plain_elements",
     "plan_recovery",
     "prefix_of",
     "project",
     "read_parts",
+    "read_snapshot",
+    "read_state",
     "recognise_blank",
     "recognise_finish",
     "recognise_overflow",
     "recognise_silent",
     "render_block",
     "render_summary",
+    "render_tail",
+    "request_refresh",
+    "retry_step",
     "scope_root",
     "seed_of",
     "segment_shares",
+    "start_step",
     "summary_body",
     "summary_request_text",
     "user_text",
     "view_turns",
     "weigh_shares",
     "weigh_usage",
+    "write_snapshot",
+    "write_state",
 ]

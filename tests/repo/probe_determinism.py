@@ -3,7 +3,9 @@
 Started by test_determinism.py in processes with different hash seeds and locales.
 """
 
+import functools
 import hashlib
+import itertools
 import json
 import random
 import sys
@@ -115,9 +117,43 @@ def make_candidates(rng: random.Random) -> tuple[compiler.Candidate, ...]:
     )
 
 
+def walk_plans() -> Iterator[tuple[str, str]]:
+    """Plan recoveries of conversations of both wires."""
+    for wire in ("anthropic", "openai_chat"):
+        envelope = compiler.lift(wire, make_body(wire, random.Random(wire), 12))
+        history = compiler.view_turns(
+            envelope.turns,
+            envelope.body,
+            functools.partial(compiler.read_parts, wire),
+        )
+        policy = compiler.CompactionPolicy(keep_recent_steps=2)
+        yield f"plan:{wire}", digest(compiler.plan_recovery(history, policy))
+
+
+def walk_states() -> Iterator[tuple[str, str]]:
+    """Patch a working memory, render its tail, and decide refreshes."""
+    memory = compiler.create_snapshot(
+        "tenant/name", goal="Ölwechsel", constraints=("東京", "b"), now=1.5
+    )
+    patch = {
+        "operation_id": "o1",
+        "expected_revision": memory.revision,
+        "writer": "host",
+        "operations": [{"op": "set-goal", "text": 'naïve "goal"'}],
+    }
+    patched = compiler.apply_patch(memory, patch, now=2.0)
+    tail = compiler.render_tail(
+        patched.snapshot, budget_tokens=400, estimate=compiler.estimate_text
+    )
+    yield "memory", digest(compiler.write_snapshot(patched.snapshot))
+    yield "tail", digest(tail.text)
+    yield "state", digest(compiler.write_state(compiler.new_state()))
+
+
 def main() -> None:
     """Print one JSON object: the digest of each step's result by its name."""
-    json.dump(dict([*walk_bodies(), *walk_selections()]), sys.stdout)
+    steps = (walk_bodies(), walk_selections(), walk_plans(), walk_states())
+    json.dump(dict(itertools.chain(*steps)), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ REFRESH_REASONS = (
     "reused",
     "redacted",
     "overflow-retry",
+    "mandatory-lost",
 )
 FALLBACKS = (
     NONE,
