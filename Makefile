@@ -52,6 +52,9 @@ dashboards: setup
 docs: setup dashboards
 	PYTHONPATH=tests/support $(PYTHON) -m deuz_testing.docs
 
+mutants: setup
+	$(PYTHON) -m tests.mutation $(ARGS)
+
 pins:
 	uv pip compile pyproject.toml requirements-build.in --group dev --universal \
 	  --python-version 3.11 --no-header --no-annotate --no-emit-index-url \

@@ -11,6 +11,7 @@ import msgspec
 
 from deuz_compiler.prefix import DIGEST_BYTES, Prefix, common_bytes
 from deuz_compiler.wires.members import array_elements
+from deuz_compiler.wires.rendered import rendered_list
 
 CAUSES = (
     "model_changed",
@@ -82,7 +83,7 @@ def turn_cause(old: Prefix, new: Prefix, index: int) -> str:
     start = index * DIGEST_BYTES
     old_entry = old.digests[start : start + DIGEST_BYTES]
     new_entry = new.digests[start : start + DIGEST_BYTES]
-    if new_entry and new_entry in _entries(old.digests[start + DIGEST_BYTES :]):
+    if not new_entry or new_entry in _entries(old.digests[start + DIGEST_BYTES :]):
         return "turns_dropped"
     if old_entry in _entries(new.digests[start + DIGEST_BYTES :]):
         return "turn_inserted"
@@ -114,6 +115,8 @@ def _changed(old: bytes, new: bytes) -> list[bytes]:
 def _tool_texts(text: bytes) -> list[bytes]:
     if not text.startswith(b"["):
         return []
+    # As the provider sees them: a marker that moved on has not changed its tool.
+    text = rendered_list(text)
     return [text[start:end] for start, end in array_elements(text)]
 
 

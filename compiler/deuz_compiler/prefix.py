@@ -2,6 +2,7 @@
 
 Rules:
 - Order: model, parameters, tools, system, history. A change invalidates all behind it.
+- Where parameters spoil nothing but the history, they stand behind the system text.
 - Histories are packed: eight digest bytes and four token bytes for each element, so
   that thousands of conversations can be remembered.
 """
@@ -18,7 +19,8 @@ from deuz_compiler.wires.envelope import Envelope, Span
 from deuz_compiler.wires.rendered import has_marker, rendered_list
 
 DIGEST_BYTES = 8
-HEAD = ("model", "params", "tools", "system")
+_HEAD = ("model", "params", "tools", "system")
+_HEAD_PARAMS_LAST = ("model", "tools", "system", "params")
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
@@ -40,6 +42,12 @@ class Prefix(msgspec.Struct, frozen=True):
     digests: bytes
     tokens: bytes
     history_tokens: int
+    is_params_last: bool = False
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Names of the segments ahead of the history, as the cache depends on them."""
+        return _HEAD_PARAMS_LAST if self.is_params_last else _HEAD
 
     @property
     def count(self) -> int:
@@ -97,11 +105,12 @@ def prefix_of(envelope: Envelope, elements: Sequence[Element]) -> Prefix:
     return Prefix(
         model=Segment(_digest(envelope.model.encode()), 0, 0, 0),
         params=Segment(_digest(params), 0, *_first_param(envelope)),
-        tools=_segment(body, envelope.tools),
+        tools=_tools(body, envelope.tools),
         system=_system(envelope),
         digests=b"".join([e.digest[:DIGEST_BYTES] for e in history]),
         tokens=struct.pack(f"<{len(counts)}I", *counts),
         history_tokens=sum(counts),
+        is_params_last=envelope.is_params_last,
     )
 
 
@@ -110,7 +119,7 @@ def first_difference(old: Prefix, new: Prefix) -> Difference | None:
 
     A history that merely ends earlier differs at its end.
     """
-    for name in HEAD:
+    for name in new.order:
         if old.head(name).digest != new.head(name).digest:
             return Difference(name, 0)
     shared = common_elements(old, new)
@@ -136,18 +145,24 @@ def common_bytes(old: bytes, new: bytes) -> int:
     return low
 
 
-def _segment(body: bytes, span: Span | None) -> Segment:
+def _tools(body: bytes, span: Span | None) -> Segment:
+    raw = body[span.start : span.end] if span else b""
+    # Not looked into without need: a tool is never a lone text.
+    return _segment(rendered_list(raw) if has_marker(raw) else raw, raw, span)
+
+
+def _segment(rendered: bytes, raw: bytes, span: Span | None) -> Segment:
     if span is None:
         return Segment(b"", 0, 0, 0)
-    raw = body[span.start : span.end]
-    rendered = rendered_list(raw) if has_marker(raw) else raw
     return Segment(_digest(rendered), estimate_bytes(raw), span.start, span.end)
 
 
 def _system(envelope: Envelope) -> Segment:
     """Return the system segment: a member of its own, or the leading system turns."""
     if not envelope.lead:
-        return _segment(envelope.body, envelope.system)
+        span = envelope.system
+        raw = envelope.body[span.start : span.end] if span else b""
+        return _segment(rendered_list(raw), raw, span)
     turns = envelope.turns[: envelope.lead]
     digest = _digest(b"".join(turn.digest for turn in turns))
     tokens = sum(turn.tokens for turn in turns)

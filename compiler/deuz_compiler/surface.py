@@ -53,7 +53,14 @@ class Prune(msgspec.Struct, frozen=True, tag="prune"):
     stubs: tuple[tuple[int, bytes], ...]
 
 
-Operation = Append | Fold | Prune
+class Bare(msgspec.Struct, frozen=True, tag="bare"):
+    """Nothing stands behind the turn, for good: it was answered without a block.
+
+    A block put there later would change the prefix of all that went on from it.
+    """
+
+
+Operation = Append | Fold | Prune | Bare
 Operations = Mapping[int, Sequence[Operation]]
 PartSpan = Callable[[str, bytes, int], tuple[int, int]]
 

@@ -16,7 +16,6 @@ import msgspec
 
 from deuz_compiler.causes import system_cause, tools_cause, turn_cause
 from deuz_compiler.prefix import (
-    HEAD,
     Difference,
     Prefix,
     common_bytes,
@@ -147,9 +146,8 @@ def _relation_inbound(old: Baseline, new: Baseline) -> str:
 def _lost_tokens(old: Prefix, difference: Difference) -> int:
     if difference.segment == "turn":
         return old.tokens_from(difference.index)
-    if difference.segment == "system":
-        return old.total_tokens - old.tools.tokens
-    return old.total_tokens
+    ahead = old.order[: old.order.index(difference.segment)]
+    return old.total_tokens - sum(old.head(name).tokens for name in ahead)
 
 
 def _client_cause(
@@ -226,7 +224,7 @@ def segment_shares(
     shares = []
     for name in ("tools", "system"):
         segment = current.head(name)
-        is_reused = difference is None or _is_before(name, difference.segment)
+        is_reused = difference is None or _is_before(name, difference, current)
         lost = (
             0
             if is_reused or old is None
@@ -238,8 +236,9 @@ def segment_shares(
     return (*shares, *_history_shares(old, current, difference, ours))
 
 
-def _is_before(name: str, broken: str) -> bool:
-    return broken == "turn" or HEAD.index(name) < HEAD.index(broken)
+def _is_before(name: str, difference: Difference, prefix: Prefix) -> bool:
+    order = (*prefix.order, "turn")
+    return order.index(name) < order.index(difference.segment)
 
 
 def _history_shares(

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from deuz_compiler import (
+    Bare,
     CompactionPolicy,
     Fold,
     Folded,
@@ -228,9 +229,8 @@ def _condensed(
         bare = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE)
         free = _free_tokens(bare, scale)
         block, told = add_context(call, condensed, runtime, free_tokens=free)
-        if block is not None:
-            pending[known.place] = (*operations.get(known.place, ()), block)
-            operations = {**operations, **pending}
+        pending[known.place] = (*operations.get(known.place, ()), block or Bare())
+        operations = {**operations, **pending}
     compiled = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE)
     before, after = first.compiled.outbound, compiled.outbound
     if before is None or after is None or after.total_tokens >= before.total_tokens:

@@ -6,7 +6,8 @@ Rules:
   class and has two forms. The budget holds about a quarter of the tokens.
 - The baseline does what is done without a compiler: sort by score, take what fits. It
   knows no dependencies, gates, classes, shares or reasons.
-- Subjects take turns within a round; figures are medians; a ratio compares one run.
+- Subjects take turns within a round; figures are medians of CPU time, which others on
+  the machine disturb least; a ratio compares one run.
 
 Usage: python -m tests.bench.compiler [--short]
 """
@@ -57,9 +58,9 @@ def measure(*, is_short: bool = False) -> tuple[Timing, ...]:
         taken: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(rounds):
             for name, run in runs.items():
-                start = time.perf_counter()
+                start = time.process_time()
                 run()
-                taken[name].append((time.perf_counter() - start) * 1e3)
+                taken[name].append((time.process_time() - start) * 1e3)
         for name, samples in taken.items():
             medians[name, size] = statistics.median(samples)
     return tuple(

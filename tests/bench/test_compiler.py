@@ -31,4 +31,4 @@ def test_every_subject_is_timed_and_grows_far_slower_than_the_square() -> None:
     assert {row[3] for row in rows if row[0].strip() == SUBJECTS[0]} == {"1.0"}
     # Ten times the records: the square would be 100, and sorting alone is 12 to 20.
     growths = [float(row[4]) for row in rows if row[4] != "-"]
-    assert max(growths) < 60
+    assert max(growths) < 80

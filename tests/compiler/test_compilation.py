@@ -179,6 +179,18 @@ def test_refusal_carries_required_available_and_phase() -> None:
     assert found.refusal.phase == "overflow-retry"
 
 
+def test_trace_tells_the_place_of_each_selected_record() -> None:
+    found = compiled(
+        record("docs", "1", score=0.1),
+        record("docs", "2", "other text", requirement="mandatory"),
+        record("docs", "3", "x" * 200),
+    )
+
+    places = {decision.key: decision.position for decision in found.trace}
+    assert [candidate.key for candidate in found.selected] == ["docs/2", "docs/1"]
+    assert places == {"docs/2": 0, "docs/1": 1, "docs/3": None}
+
+
 def test_malformed_input_lists_every_fault() -> None:
     with pytest.raises(MalformedInput) as caught:
         compiled(record("a", "1", score=7.0), record("a", "1"), faults="raise")

@@ -5,8 +5,9 @@ Rules:
   behind a trailing assistant turn (a prefill), never between calls and their results.
 - Two forms, fixed for a conversation: `turn` is a user message of its own, `part` is a
   further text part (or spliced text) at the end of that user turn.
-- Where clients write the same turn now as a list and later as a string, a string is
-  made a list around its own bytes, so that both give the same prompt.
+- Clients write the same turn now as a list of one text and later as a string. Both give
+  the same prompt: on one wire a string is made a list around its own bytes, on others
+  the lone text is spliced like a string.
 - No cache marker is ever written. Assistant turns are never touched.
 """
 
@@ -14,7 +15,8 @@ from collections.abc import Sequence
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import Edit, Envelope
-from deuz_compiler.wires.members import object_members
+from deuz_compiler.wires.members import array_elements, object_members
+from deuz_compiler.wires.rendered import lone_text
 
 TURN = "turn"
 PART = "part"
@@ -54,14 +56,17 @@ def append_edits(
     if content is None or opener not in (_STRING, _LIST):
         raise NotLifted("unknown_shape")
     start, end = turn.start + content.start, turn.start + content.end
+    spliced = b"".join([b"\\n\\n" + text for text in texts])
+    if envelope.wire not in _LISTING_WIRES:
+        at = end if opener == _STRING else _end_of_lone_text(envelope.body, start, end)
+        if at is not None:
+            return (_insert(at - 1, spliced),)
     parts = b",".join([b'{"type":"text","text":"%b"}' % text for text in texts])
     if opener == _LIST:
         is_empty = not envelope.body[start + 1 : end - 1].strip()
         return (_insert(end - 1, parts if is_empty else b"," + parts),)
-    if envelope.wire in _LISTING_WIRES:
-        opening = _insert(start, b'[{"type":"text","text":')
-        return (opening, _insert(end, b"},%b]" % parts))
-    return (_insert(end - 1, b"".join([b"\\n\\n" + text for text in texts])),)
+    opening = _insert(start, b'[{"type":"text","text":')
+    return (opening, _insert(end, b"},%b]" % parts))
 
 
 def fold_edits(
@@ -85,6 +90,17 @@ def fold_edits(
 def joins_turn(envelope: Envelope, first: int, *, form: str) -> bool:
     """Tell whether a summary for the turns from `first` on joins the turn before."""
     return form == PART and first > 0 and envelope.turns[first - 1].role == "user"
+
+
+def _end_of_lone_text(body: bytes, start: int, end: int) -> int | None:
+    """Return where the text of a list of one text ends: such a list is a string too."""
+    places = array_elements(body[start:end], shift=start)
+    if len(places) != 1 or body[places[0][0] : places[0][0] + 1] != b"{":
+        return None
+    block, shift = body[slice(*places[0])], places[0][0]
+    ends = {m.key: m.end for m in object_members(block, shift=shift)}
+    is_plain = lone_text(block) is not None
+    return ends["text"] if is_plain else None
 
 
 def _insert(at: int, text: bytes) -> Edit:

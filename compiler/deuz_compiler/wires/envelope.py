@@ -46,7 +46,8 @@ class Envelope(msgspec.Struct, frozen=True):
 
     `system` is the top-level system text, where the wire has one. `lead` counts the
     leading turns of role `system`, where the wire has none. `params` are the other
-    top-level members that the provider's cache depends on, by name in body order.
+    top-level members that the provider's cache depends on, by name in their order,
+    without those at their default; with `is_params_last` they spoil the history alone.
     `before` are all members that stand ahead of the history.
     """
 
@@ -62,6 +63,7 @@ class Envelope(msgspec.Struct, frozen=True):
     before: tuple[Member, ...]
     turns: tuple[Turn, ...]
     lead: int
+    is_params_last: bool = False
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):

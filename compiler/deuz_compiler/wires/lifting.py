@@ -8,6 +8,7 @@ Rules:
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import xxhash
@@ -52,6 +53,9 @@ class Rules(msgspec.Struct, frozen=True):
     output_limits: tuple[str, ...]
     peek: Callable[[Message, bytes], Peek]
     needs_output_limit: bool = False
+    # A parameter at its default is as good as absent, and so is one that is null.
+    defaults: tuple[tuple[str, Any], ...] = ()
+    is_params_last: bool = False
     server_state: str | None = None
     is_continued: Callable[[bytes], bool] = bool
 
@@ -206,15 +210,23 @@ def _envelope(
         max_output_tokens=_read_limit(rules, body, members),
         tools=_span(members.get("tools")),
         system=_span(members.get(rules.system or "")),
-        params=tuple(
-            (m.key, Span(m.start, m.end))
-            for m in members.values()
-            if m.key in rules.params
-        ),
+        params=_params(rules, body, members),
         history=Span(history.start, history.end),
         before=tuple(m for m in members.values() if m.end <= history.start),
         turns=turns,
         lead=lead,
+        is_params_last=rules.is_params_last,
+    )
+
+
+def _params(
+    rules: Rules, body: bytes, members: dict[str, Member]
+) -> tuple[tuple[str, Span], ...]:
+    defaults = dict(rules.defaults)
+    return tuple(
+        (name, Span(members[name].start, members[name].end))
+        for name in sorted(rules.params.intersection(members))
+        if _read_value(body, members[name]) not in (None, defaults.get(name))
     )
 
 

@@ -56,7 +56,7 @@ def rendered_list(text: bytes) -> bytes:
 def _rendered_content(text: bytes, *, is_marked: bool) -> bytes:
     blocks = _BLOCKS.decode(text)
     if len(blocks) == 1:
-        lone = _lone_text(bytes(blocks[0]))
+        lone = lone_text(bytes(blocks[0]))
         if lone is not None:
             return lone
     return _unmarked_list(text) if is_marked else text
@@ -71,7 +71,7 @@ def _unmarked_list(text: bytes) -> bytes:
     return b"".join([*pieces, text[at:]])
 
 
-def _lone_text(block: bytes) -> bytes | None:
+def lone_text(block: bytes) -> bytes | None:
     """Return the text's JSON string if the block is text and nothing more."""
     if block[:1] != b"{":
         return None

@@ -13,7 +13,7 @@ import select
 from collections.abc import AsyncIterator, Callable
 from typing import cast
 
-from deuz_proxy.edge.http1_flow import Inbox, Outlet, wake
+from deuz_proxy.edge.http1_flow import Inbox, Outlet
 from deuz_proxy.edge.http1_wire import (
     AnswerHead,
     Endless,
@@ -34,13 +34,12 @@ _FIRST_FINAL, _SWITCHED = 200, 101
 class Exchange:
     """One request and its answer: what is known of it so far."""
 
-    __slots__ = ("answer", "answered", "framing", "inbox", "is_switch", "method")
+    __slots__ = ("answer", "framing", "inbox", "is_switch", "method")
 
     def __init__(self, inbox: Inbox, method: bytes, *, is_switch: bool) -> None:
         self.method = method
         self.is_switch = is_switch
         self.answer: AnswerHead | None = None
-        self.answered: asyncio.Future[None] | None = None
         self.framing: Framing | None = None
         self.inbox = inbox
 
@@ -60,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._enter = enter
         self._leave = leave
-        self._outlet = Outlet()
+        self._outlet = Outlet(loop)
         self._head = Head()
         self._exchange: Exchange | None = None
         self._is_kept = True
@@ -147,8 +146,7 @@ class Connection(asyncio.Protocol):
         while exchange.answer is None:
             if exchange.inbox.fault is not None:
                 raise exchange.inbox.fault
-            exchange.answered = self._loop.create_future()
-            await exchange.answered
+            await exchange.inbox.waiter.wait()
         return exchange.answer
 
     def end(self) -> bool:
@@ -191,7 +189,7 @@ class Connection(asyncio.Protocol):
             broken.__cause__ = fault
             fault = broken
         self._exchange.inbox.end(fault)
-        wake(self._exchange.answered)
+        self._exchange.inbox.waiter.wake()
 
     # What the event loop calls.
 
@@ -218,6 +216,8 @@ class Connection(asyncio.Protocol):
                 self._take_body(exchange, data)
         except NotHttp as fault:
             self.fail(fault)
+        else:
+            exchange.inbox.waiter.wake()
 
     def eof_received(self) -> None:
         """Take the upstream's end: the end of an answer that had no other."""
@@ -225,6 +225,7 @@ class Connection(asyncio.Protocol):
         self._is_kept = False
         if exchange is not None and isinstance(exchange.framing, Endless):
             exchange.inbox.end()
+            exchange.inbox.waiter.wake()
         else:
             self.fail(ConnectionResetError())
 
@@ -261,7 +262,6 @@ class Connection(asyncio.Protocol):
             self._complete(exchange, data)
         elif data:
             self._take_body(exchange, data)
-        wake(exchange.answered)
 
     def _take_body(self, exchange: Exchange, data: bytes) -> None:
         framing = cast(Framing, exchange.framing)

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from deuz_proxy.edge.http1_flow import Inbox, Outlet, wake
+from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
 from deuz_proxy.edge.http1_wire import (
     Endless,
     Framing,
@@ -68,14 +68,14 @@ class Connection(asyncio.Protocol):
         self._head = Head()
         self._request: RequestHead | SidecarError | None = None
         self._framing: Framing | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter = Waiter(loop)
         self._backlog = b""
         self._is_taken = False
         self._is_crowded = False
         self._is_deaf = False
         self._is_tunnel = False
         self.inbox: Inbox
-        self.outlet = Outlet()
+        self.outlet = Outlet(loop)
         self.transport: asyncio.Transport
         self.task: asyncio.Task[None] | None = None
         self.is_answered = True
@@ -98,8 +98,7 @@ class Connection(asyncio.Protocol):
             return None
         self._read_backlog()
         while self._request is None:
-            self._waiter = self.loop.create_future()
-            await self._waiter
+            await self._waiter.wait()
         if isinstance(self._request, SidecarError):
             raise self._request
         self._is_taken, self.is_answered = True, False
@@ -184,8 +183,11 @@ class Connection(asyncio.Protocol):
             return
         if self._request is None:
             self._take_head(data)
+            if self._request is not None:
+                self._waiter.wake()
         elif self._framing is not None:
             self._take_body(data)
+            self.inbox.waiter.wake()
         else:
             self._put_off(data)
 
@@ -193,6 +195,7 @@ class Connection(asyncio.Protocol):
         """Take the client's end."""
         if self._is_tunnel:
             self.inbox.end()
+            self.inbox.waiter.wake()
             return True
         self.is_last = True
         if not self.is_answered:
@@ -206,6 +209,7 @@ class Connection(asyncio.Protocol):
         self.is_last = True
         self.outlet.lose()
         self.inbox.end(ConnectionResetError())
+        self.inbox.waiter.wake()
         # Who broke an answer off, or finished it, need not be told.
         is_settling = self.is_answered and self._request is not None
         if self.task is not None and not is_settling:
@@ -238,7 +242,6 @@ class Connection(asyncio.Protocol):
             is_long = isinstance(fault, HeadTooLong)
             self._request = HeadTooLarge() if is_long else RequestMalformed()
             self._is_deaf = True
-            wake(self._waiter)
             return
         self.head_since = None
         self._request = request
@@ -246,9 +249,10 @@ class Connection(asyncio.Protocol):
         self.inbox = Inbox(self.transport, self.loop)
         if request.framing is None:
             self.inbox.end()
-        wake(self._waiter)
-        if rest:
-            self.data_received(rest)
+        if rest and self._framing is not None:
+            self._take_body(rest)
+        elif rest:
+            self._put_off(rest)
 
     def _take_body(self, data: bytes) -> None:
         inbox, framing = self.inbox, cast(Framing, self._framing)

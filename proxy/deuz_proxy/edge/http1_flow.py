@@ -14,30 +14,49 @@ from collections.abc import AsyncIterator
 _FULL_BYTES = 2**19
 
 
+class Waiter:
+    """Where one task waits for something to come."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Kept, since asking for the running one costs a system call each time.
+        self._loop = loop
+        self._future: asyncio.Future[None] | None = None
+
+    def wait(self) -> asyncio.Future[None]:
+        """Return what is to be awaited."""
+        self._future = future = self._loop.create_future()
+        return future
+
+    def wake(self) -> None:
+        """Wake the task, if it still waits."""
+        future = self._future
+        if future is not None and not future.done():
+            future.set_result(None)
+
+
 class Inbox:
     """The body of one message on its way in."""
 
     __slots__ = (
         "_fault",
         "_held_bytes",
-        "_loop",
         "_pieces",
         "_transport",
-        "_waiter",
         "has_begun",
         "is_full",
         "is_over",
+        "waiter",
     )
 
     def __init__(
         self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._transport = transport
-        # Kept, since asking for the running one costs a system call each time.
-        self._loop = loop
         self._pieces: deque[bytes] = deque()
         self._held_bytes = 0
-        self._waiter: asyncio.Future[None] | None = None
+        self.waiter = Waiter(loop)
         self._fault: BaseException | None = None
         self.has_begun = False
         self.is_full = False
@@ -56,14 +75,12 @@ class Inbox:
         if self._held_bytes >= _FULL_BYTES and not self.is_full:
             self.is_full = True
             self._transport.pause_reading()
-        wake(self._waiter)
 
     def end(self, fault: BaseException | None = None) -> None:
         """Say that nothing follows, or why; the first word counts."""
         if not self.is_over:
             self.is_over = True
             self._fault = fault
-            wake(self._waiter)
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield what was read until the body ends; raises what it ended with."""
@@ -78,8 +95,7 @@ class Inbox:
                 raise self._fault
             if self.is_over:
                 return
-            self._waiter = self._loop.create_future()
-            await self._waiter
+            await self.waiter.wait()
 
     def drop(self) -> None:
         """Let go of what is held; nobody will take it."""
@@ -99,9 +115,9 @@ class Outlet:
 
     __slots__ = ("_is_lost", "_waiter", "is_paused")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_lost = False
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter = Waiter(loop)
         self.is_paused = False
 
     def pause(self) -> None:
@@ -111,7 +127,7 @@ class Outlet:
     def resume(self) -> None:
         """Take note that it caught up."""
         self.is_paused = False
-        wake(self._waiter)
+        self._waiter.wake()
 
     def lose(self) -> None:
         """Take note that the connection has ended."""
@@ -125,13 +141,6 @@ class Outlet:
             ConnectionResetError: the connection ended first.
         """
         if self.is_paused:
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+            await self._waiter.wait()
         if self._is_lost:
             raise ConnectionResetError
-
-
-def wake(waiter: asyncio.Future[None] | None) -> None:
-    """Wake the task that waits, if it still does."""
-    if waiter is not None and not waiter.done():
-        waiter.set_result(None)

@@ -117,6 +117,13 @@ class Chunked:
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
         """Take chunks out of their framing; cut anywhere, the bytes are the same."""
+        if not self._left and not self._kept and not self._is_in_trailer:
+            # An event of a stream is most often one chunk in one read.
+            end = data.find(b"\r\n")
+            size = _CHUNK.fullmatch(data, 0, end) if end > 0 else None
+            if size is not None and len(data) == end + int(size[1], 16) + 4:
+                if data.endswith(b"\r\n") and len(data) > end + 4:
+                    return data[end + 2 : -2], b""
         if self._kept:
             data, self._kept = self._kept + data, b""
         pieces: list[bytes] = []

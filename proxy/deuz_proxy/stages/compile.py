@@ -14,9 +14,12 @@ import msgspec
 
 from deuz_compiler import (
     Append,
+    Bare,
     Baseline,
     Envelope,
+    Fold,
     Operation,
+    Prune,
     Surface,
     Verdict,
     judge,
@@ -49,7 +52,7 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
         return lay_out(call, known.operations, runtime, own_cause=own_cause)
     at_place = known.operations.get(known.place, ())
     block, told = add_context(call, known, runtime)
-    pending = {known.place: (*at_place, block)} if block is not None else {}
+    pending = {known.place: (*at_place, block or Bare())}
     compiled = lay_out(call, {**known.operations, **pending}, runtime)
     return replace(compiled, pending=pending, compile=told)
 
@@ -118,11 +121,32 @@ def lay_out(
         inbound=inbound,
         outbound=outbound,
         sighting=sighting,
-        verdict=_located(verdict, envelope, surface),
+        verdict=_located(
+            _named(verdict, envelope, surface, operations), envelope, surface
+        ),
         shares=segment_shares(latest, outbound, ours),
         operations=operations,
         passthrough=None if is_changed else call.passthrough,
     )
+
+
+def _named(
+    verdict: Verdict, envelope: Envelope, surface: Surface, operations: Operations
+) -> Verdict:
+    """Tell a recovery that another branch of this history had from an unmeant change.
+
+    A branch shares the ledger: what was condensed for one is condensed for all.
+    """
+    if verdict.cause != "sidecar_changed" or verdict.index is None:
+        return verdict
+    turns = [e.turn for e in surface.elements if e.turn >= envelope.lead]
+    at = verdict.index
+    # Of a turn's elements the first is its stub or its fold, the others are blocks.
+    if at >= len(turns) or turns[at] in turns[max(0, at - 1) : at]:
+        return verdict
+    if not any(isinstance(o, Fold | Prune) for o in operations.get(turns[at], ())):
+        return verdict
+    return msgspec.structs.replace(verdict, cause="overflow_recovery")
 
 
 def _located(verdict: Verdict, envelope: Envelope, surface: Surface) -> Verdict:

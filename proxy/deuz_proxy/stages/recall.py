@@ -2,7 +2,8 @@
 
 Rules:
 - Only routes that compile ask the ledger or a source; an unknown scope gets no context.
-- Retrieval answers a turn with fresh user text, once; the block then stays.
+- Retrieval answers a turn with fresh user text, once; the block then stays, and so does
+  its absence.
 - One deadline for all sources: who is late is counted and left behind.
 """
 
@@ -12,6 +13,7 @@ from typing import Literal
 
 from deuz_compiler import (
     Append,
+    Bare,
     Candidate,
     Operation,
     digest_text,
@@ -89,13 +91,13 @@ def _due_place(
     place = place_for_context(envelope) if envelope else None
     if envelope is None or place is None or call.is_probe or not runtime.sources:
         return None
+    if any(isinstance(o, Append | Bare) for o in operations.get(place, ())):
+        return None
     blocks = [
         index
         for index, known in operations.items()
         if any(isinstance(operation, Append) for operation in known)
     ]
-    if place in blocks:
-        return None
     if header(call.headers, b"x-deuz-refresh") == b"1":
         return place, "host-request"
     if not blocks:

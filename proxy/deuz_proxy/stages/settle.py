@@ -7,9 +7,11 @@ Rules:
 - Nothing here can fail the request: it has been served.
 """
 
+import re
 from dataclasses import dataclass, replace
 
 from deuz_compiler import (
+    Bare,
     Baseline,
     Envelope,
     ReplyFacts,
@@ -33,9 +35,9 @@ from deuz_proxy.overflows import Seen, observe_overflow
 from deuz_proxy.runtime import Runtime
 
 _DELIBERATE = ("overflow_recovery",)
-_LONG_MARKER = b'"ttl":"1h"'
+_LIFETIME = re.compile(rb'"(?:ttl|prompt_cache_retention)"\s*:\s*"(\d{1,3})([mh])"')
+_UNIT_SECONDS = {b"m": 60.0, b"h": 3600.0}
 _TTL_SECONDS = {"anthropic": 300.0, "openai_chat": 600.0}
-_LONG_TTL_SECONDS = 3600.0
 _MARKED_TURNS = 4
 # OpenAI caches from 1024 tokens on and counts in steps of 128.
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
@@ -63,12 +65,7 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         return
     if compiled.pending:
         try:
-            await runtime.ledger.commit(
-                {
-                    call.ledger_keys[turn]: kept
-                    for turn, kept in compiled.pending.items()
-                }
-            )
+            await _commit(call, compiled, runtime)
         except StoreFailed as fault:
             runtime.notice(FaultCaught(call.target.route, "settle", fault.code))
     checkpoint = checkpoint_of(call.envelope, seed=call.identity.seed)
@@ -84,22 +81,37 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     )
 
 
+async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> None:
+    keys = call.ledger_keys
+    kept = {keys[turn]: operations for turn, operations in compiled.pending.items()}
+    bare = [key for key, operations in kept.items() if operations == (Bare(),)]
+    # An equal request may have got a block meanwhile: that is what stays.
+    held = await runtime.ledger.read(bare) if bare else ()
+    for key, operations in zip(bare, held, strict=True):
+        if operations:
+            del kept[key]
+    await runtime.ledger.commit(kept)
+
+
 def current_baseline(call: Call, compiled: Compiled) -> Baseline:
     """Return this request as what a later one will be compared with."""
     if compiled.inbound is None or compiled.outbound is None:
         raise ValueError("a request without a prefix has no baseline")
-    ttl = _TTL_SECONDS.get(call.target.api, 600.0)
-    if call.envelope is not None and _asks_for_an_hour(call.envelope):
-        ttl = _LONG_TTL_SECONDS
+    asked = _asked_lifetimes(call.envelope) if call.envelope else ()
+    ttl = max(asked, default=_TTL_SECONDS.get(call.target.api, 600.0))
     return Baseline(compiled.inbound, compiled.outbound, call.at, ttl)
 
 
-def _asks_for_an_hour(envelope: Envelope) -> bool:
-    """Look for the longer lifetime where markers are: ahead and at the newest turns."""
+def _asked_lifetimes(envelope: Envelope) -> tuple[float, ...]:
+    """Look for lifetimes where they may stand: ahead, and from the newest turns on."""
     body, history = envelope.body, envelope.history
     newest = envelope.turns[-_MARKED_TURNS:]
     start = newest[0].start if newest else history.end
-    return _LONG_MARKER in body[: history.start] or _LONG_MARKER in body[start:]
+    found = (
+        *_LIFETIME.finditer(body, 0, history.start),
+        *_LIFETIME.finditer(body, start),
+    )
+    return tuple(int(match[1]) * _UNIT_SECONDS[match[2]] for match in found)
 
 
 def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes], ...]:
@@ -251,5 +263,6 @@ def _told_compile(compiled: Compiled, verdict: Verdict | None) -> Compile | None
 
 def _mutations(verdict: Verdict | None, compiled: Compiled) -> int:
     """Count a prefix change that is ours and was not meant: it must never happen."""
-    is_ours = verdict is not None and verdict.owner == "sidecar"
-    return int(is_ours and compiled.own_cause not in _DELIBERATE)
+    if verdict is None or verdict.owner != "sidecar":
+        return 0
+    return int(verdict.cause not in _DELIBERATE)

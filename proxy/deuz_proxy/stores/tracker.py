@@ -4,6 +4,7 @@ Rules:
 - A conversation is found by the longest lineage that an accepted request ended with.
 - A history that goes on from a place more often than it was sent is an edit; one that
   was sent twice may go on twice: then it is a fork, a conversation of its own.
+- A fork is compared with what was sent at its place, whatever was sent elsewhere since.
 - Bounded everywhere; the least recently used conversation goes as a whole.
 """
 
@@ -22,17 +23,27 @@ _MOST_NODES = 8
 
 @dataclass(slots=True)
 class _Node:
-    """A place where a request ended: how often it was sent, how often it went on."""
+    """A place where a request ended: how often it was sent, how often it went on.
+
+    `baseline` is what was sent there last, kept while it may still go on.
+    """
 
     conversation: str
     seen: int = 0
     continued: int = 0
+    baseline: Baseline | None = None
+
+    def go_on(self) -> None:
+        self.continued += 1
+        if self.continued >= self.seen:
+            self.baseline = None
 
 
 @dataclass(slots=True)
 class _Conversation:
     baselines: tuple[Baseline, ...] = ()
     nodes: list[bytes] = field(default_factory=list)
+    newest: bytes = b""
 
 
 class Tracker:
@@ -74,12 +85,12 @@ class Tracker:
         if node is None:
             return self._unseen(current, session, is_probe=is_probe)
         conversation = self._conversations[node.conversation]
-        is_going_on = count < len(keys)
-        latest = conversation.baselines[0]
-        is_newest = latest.inbound.count == count
-        if is_going_on and not is_newest and node.seen > node.continued:
-            return Sighting(self._new_id(), (_cut(latest, count),), is_fork=True)
-        return Sighting(node.conversation, conversation.baselines)
+        baselines, there = conversation.baselines, node.baseline
+        if there is None or conversation.newest == keys[count - 1]:
+            return Sighting(node.conversation, baselines)
+        if count < len(keys):
+            return Sighting(self._new_id(), (there, *baselines), is_fork=True)
+        return Sighting(node.conversation, (*baselines, there))
 
     def record(
         self,
@@ -93,17 +104,19 @@ class Tracker:
         """Take an accepted request as its conversation's latest baseline."""
         if not keys:
             return
-        name = sighting.conversation
+        count, node = self._longest(keys)
+        is_known = node is not None and count == len(keys)
+        # Equal requests under way together each looked like a new conversation.
+        name = node.conversation if node and is_known else sighting.conversation
         conversation = self._conversations.setdefault(name, _Conversation())
         self._conversations.move_to_end(name)
-        count, node = self._longest(keys)
-        if node is not None and count < len(keys):
-            node.continued += 1
+        if node is not None and not is_known:
+            node.go_on()
         if len(keys) > 1 and keys[0] not in self._nodes:
-            self._end_at(name, conversation, keys[0])
             # It went on at once: whatever else goes on from there is an edit.
-            self._nodes[keys[0]].continued += 1
-        self._end_at(name, conversation, keys[-1])
+            self._end_at(name, conversation, keys[0]).go_on()
+        self._end_at(name, conversation, keys[-1]).baseline = baseline
+        conversation.newest = keys[-1]
         conversation.baselines = _with(conversation.baselines, baseline)
         for digest, text in texts:
             self._texts.put(digest, text)
@@ -118,6 +131,9 @@ class Tracker:
         if known is not None and known.baselines:
             newest = msgspec.structs.replace(known.baselines[0], frontier_tokens=tokens)
             known.baselines = (newest, *known.baselines[1:])
+            node = self._nodes.get(known.newest)
+            if node is not None:
+                node.baseline = newest
 
     def _longest(self, keys: Sequence[bytes]) -> tuple[int, _Node | None]:
         for index in range(len(keys) - 1, -1, -1):
@@ -137,15 +153,16 @@ class Tracker:
         )
         return Sighting(self._new_id(), is_side_call=is_probe or is_apart)
 
-    def _end_at(self, name: str, conversation: _Conversation, key: bytes) -> None:
+    def _end_at(self, name: str, conversation: _Conversation, key: bytes) -> _Node:
         node = self._nodes.get(key)
-        if node is None or node.conversation != name:
+        if node is None:
             node = self._nodes[key] = _Node(name)
             conversation.nodes.append(key)
         node.seen += 1
         while len(conversation.nodes) > _MOST_NODES:
             # The first place stays: edits of early turns are recognised by it.
             self._forget_node(name, conversation.nodes.pop(1))
+        return node
 
     def _forget_node(self, name: str, key: bytes) -> None:
         node = self._nodes.get(key)
@@ -193,23 +210,3 @@ def _head(baseline: Baseline) -> tuple[bytes, ...]:
     prefix = baseline.outbound
     names = ("model", "params", "tools", "system")
     return tuple(prefix.head(name).digest for name in names)
-
-
-def _cut(baseline: Baseline, count: int) -> Baseline:
-    """Return the baseline up to a number of the client's turns, for a fork."""
-    # With blocks of ours in between, the shared part is at least the client's turns.
-    return msgspec.structs.replace(
-        baseline,
-        inbound=_cut_prefix(baseline.inbound, count),
-        outbound=_cut_prefix(baseline.outbound, count),
-        frontier_tokens=None,
-    )
-
-
-def _cut_prefix(prefix: Prefix, count: int) -> Prefix:
-    return msgspec.structs.replace(
-        prefix,
-        digests=prefix.digests[: 8 * count],
-        tokens=prefix.tokens[: 4 * count],
-        history_tokens=prefix.history_tokens - prefix.tokens_from(count),
-    )

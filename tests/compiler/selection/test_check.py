@@ -1,3 +1,5 @@
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -5,6 +7,7 @@ from deuz_compiler.records.candidate import Candidate, Eligibility
 from deuz_compiler.records.policy import Policy
 from deuz_compiler.records.refusal import INSUFFICIENT_BUDGET
 from deuz_compiler.selection.check import problems_of, refusal_of
+from deuz_compiler.selection.engine import select
 from deuz_compiler.selection.pool import Pool, Surroundings, build_pool
 
 BUNDLE = tuple(
@@ -64,3 +67,17 @@ def test_problems_become_a_refusal_that_lists_them() -> None:
     assert refusal is not None
     assert refusal.reason == INSUFFICIENT_BUDGET
     assert str(refusal) == "post-compile validation failed: one; two"
+
+
+def test_bundle_that_a_wrong_engine_made_is_refused_not_released() -> None:
+    # A pool whose edges were lost: the engine cannot see what a needs.
+    sound = pool_of(depends_on=("b",), score=1.0)
+    broken = dataclasses.replace(sound, edges=((), (), ()))
+    policy = Policy(budget_tokens=1, search="exact")
+    priced = dataclasses.replace(broken, costs=(1, 1, 1))
+
+    selection = select(priced, policy)
+
+    assert selection.nodes == ()
+    assert str(selection.refusal) == "post-compile validation failed: a lacks b"
+    assert selection.search is not None

@@ -88,6 +88,12 @@ def test_record_that_does_not_fit_enters_as_its_projection() -> None:
     assert judged.tally.remaining == 30
 
 
+def test_projection_that_saves_one_token_may_be_enough() -> None:
+    judged = judge(want("a", 101, projection="short", projection_tokens=100))
+
+    assert judged.objection(first(judged)) is None
+
+
 def test_full_text_is_preferred_where_it_fits() -> None:
     judged = judge(want("a", 100, projection="short", projection_tokens=20))
     unit = first(judged)
@@ -170,8 +176,12 @@ def test_drop_touches_open_members_only() -> None:
     group = {"group_id": "g", "is_group_required": True}
     judged = judge(want("a", **group), want("b", **group))
     judged.tally.reject(0, reasons.SCOPE_INELIGIBLE)
+    unit = judged.units()[0]
+    judged.objection(unit)
 
-    judged.drop(judged.units()[0], reasons.DEPENDENCY_BLOCKED)
+    judged.drop(unit, reasons.DEPENDENCY_BLOCKED)
 
     assert judged.tally.decisions[0].reason == reasons.SCOPE_INELIGIBLE
-    assert judged.tally.decisions[1].reason == reasons.DEPENDENCY_BLOCKED
+    dropped = judged.tally.decisions[1]
+    assert (dropped.reason, dropped.stage) == ("dependency-blocked", "discretionary")
+    assert dropped.cost_tokens == 20

@@ -61,6 +61,7 @@ def test_overrun_drops_the_last_discretionary_record_and_keeps_its_figures() -> 
     assert selection.decisions[1].cost_tokens == 10
     assert selection.decisions[1].before_tokens == 20
     assert selection.decisions[1].position is None
+    assert selection.decisions[1].is_selected is False
     assert selection.tokens == 17
 
 
@@ -77,6 +78,14 @@ def test_record_that_another_needs_is_dropped_after_it() -> None:
     assert kept(run(*records, tokens=30)) == ["z"]
     both = run(*records, tokens=30, overhead=Overhead(block_tokens=40))
     assert (kept(both), both.refusal) == ([], None)
+
+
+def test_record_that_two_need_is_dropped_after_both() -> None:
+    records = (want("a", depends_on=("z",)), want("b", depends_on=("z",)), want("z"))
+
+    # Three cost 45, two 31, one 17.
+    assert kept(run(*records, tokens=31)) == ["a", "z"]
+    assert kept(run(*records, tokens=30)) == ["z"]
 
 
 def test_dependency_of_a_higher_class_stays() -> None:
@@ -148,6 +157,9 @@ def test_repair_may_be_switched_off() -> None:
 def test_header_alone_may_be_too_dear() -> None:
     assert run(tokens=3, empty_block="rendered").refusal is not None
     assert run(tokens=4, empty_block="rendered").tokens == 4
+    priced = run(tokens=3, empty_block="rendered", pricing="rendered").refusal
+    assert priced is not None
+    assert priced.required_tokens == 4
     assert run(tokens=3).refusal is None
 
 

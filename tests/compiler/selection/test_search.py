@@ -14,6 +14,8 @@ from deuz_compiler.records.policy import Overhead, Policy
 from deuz_compiler.records.refusal import INSUFFICIENT_BUDGET, SEARCH_EXHAUSTED
 from deuz_compiler.selection.engine import Selection, select
 from deuz_compiler.selection.pool import Pool, Surroundings, build_pool
+from deuz_compiler.selection.search import find_cheapest
+from deuz_compiler.selection.tally import Tally
 
 POLICY = Policy(
     budget_tokens=0,
@@ -131,6 +133,21 @@ def test_deep_closures_end_the_search_before_its_nodes_do() -> None:
     # 400 nodes may walk 12 800 records, and each walks 40 to 120.
     assert 12_800 // 120 <= search.nodes <= 12_800 // 40
     assert not search.is_complete
+
+
+def test_cheapest_form_is_tried_first_and_rules_the_dearer_ones_out() -> None:
+    forms = [
+        record(f"{content}{n}", content, tokens)
+        for content in "AB"
+        for n, tokens in ((1, 20), (2, 10))
+    ]
+    pool = build_pool(forms, POLICY, around=Surroundings(), estimate=len)
+
+    found = find_cheapest(Tally(pool, 1_000), limit_nodes=99, best=None)
+
+    # a2, b2; then b1 and a1 are tried and can no longer be better.
+    assert found.units == (("mandatory", (1,)), ("mandatory", (3,)))
+    assert (found.nodes, found.is_complete) == (4, True)
 
 
 def test_where_nothing_is_needed_nothing_is_tried() -> None:

@@ -97,12 +97,13 @@ def test_share_protects_a_kind_from_better_scores_of_another() -> None:
 
 
 def test_share_that_says_no_tells_what_was_short() -> None:
-    # Without the share the raise that matters would be 1, to fit all three.
-    _, tally = play(
-        want("m", 41, kind="memory"), want("r", 60), tokens=100, shares=HALVES
-    )
+    records = (want("m", 41, kind="memory"), want("r", 60))
 
-    assert tally.shortage == 1
+    # With 1 more both fit; with 120 in all each is in by its own share.
+    assert play(*records, tokens=100, shares=HALVES)[1].shortage == 1
+    fates, tally = play(*records, tokens=101, shares=HALVES)
+    assert fates["r"] == reasons.REALLOCATED
+    assert tally.shortage == 19
 
 
 def test_content_that_is_in_by_another_form_has_no_turn() -> None:

@@ -1,7 +1,8 @@
 """The Anthropic Messages request: its parts and where text may be added.
 
 Rules:
-- Rendered order is tools, system, messages, whatever the order in the body.
+- Rendered order is tools, system, messages, whatever the order in the body. Parameters
+  spoil the messages' cache; `speed` and, on some models, thinking reach further.
 - Neighbouring user messages are legal and are rendered as one turn.
 - A message with a tool result is the continuation of a tool exchange, even if it also
   holds text: nothing fresh was asked.
@@ -52,6 +53,12 @@ RULES = Rules(
     output_limits=("max_tokens",),
     peek=_peek,
     needs_output_limit=True,
+    defaults=(
+        ("tool_choice", {"type": "auto"}),
+        ("thinking", {"type": "disabled"}),
+        ("output_config", {"effort": "high"}),
+    ),
+    is_params_last=True,
     server_state="thread",
     is_continued=_is_continued,
 )

@@ -1,0 +1,399 @@
+"""Several clients talk at random through the line; the provider's mind is the judge.
+
+Rules, checked at every request:
+- No request is refused that the client's own bytes would not be refused for.
+- A block stands where it first stood, with the same bytes, in every request whose
+  history reaches so far; nothing else is added.
+- A history that goes on keeps its cache and is told so; we never change a prefix.
+- After a recovery all this holds for what is left of the history.
+"""
+
+import asyncio
+import json
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    multiple,
+    rule,
+)
+
+from deuz_compiler import Candidate
+from deuz_proxy.demo.provider import ProviderRequest, Reply, Text, judge_body
+from deuz_proxy.observe.events import RequestFinished
+from deuz_proxy.observe.watch import Watch
+from deuz_proxy.ports import Query
+from deuz_proxy.serve import serve_call
+from deuz_testing.bodies import compact
+from deuz_testing.line import SOURCE_CONFIG, Told, make_config, make_runtime
+from deuz_testing.modelled import Logged, ModelledUpstreams
+from deuz_testing.scripted import GivenClient, GivenRequest
+
+Message = dict[str, Any]
+PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions"}
+KEYS = (b"key-1", b"key-2")
+SYSTEMS = ("You are a guide. " * 8, "You are a clerk. " * 8)
+OPENINGS = ("How far is it?", "Where does the river end?")
+LONG = "The river runs past the mill and on to the sea. " * 12
+# A window that a few exchanges fill, and one that nothing does.
+WINDOWS = (1_600, 1_000_000)
+# A marker that the client sets stands before our block: it is written a turn later.
+BLOCK_TOKENS = 160
+BRANCHES = st.shared(st.just(None))
+
+
+@dataclass
+class Mood:
+    """A source whose answers the test changes; each record it finds is a new one."""
+
+    id: str = "rules"
+    kind: str = "memory"
+    is_required: bool = False
+    state: str = "ok"
+    found: int = 0
+
+    async def find(self, query: Query) -> Sequence[Candidate]:
+        if self.state == "late":
+            raise TimeoutError
+        if self.state == "failed":
+            raise RuntimeError
+        if self.state == "empty":
+            return ()
+        self.found += 1
+        record, text = f"r{self.found}", f"Record {self.found} for {query.scope}."
+        return (
+            Candidate(
+                source="rules", kind="memory", record_id=record, text=text, score=1.0
+            ),
+        )
+
+    async def close(self) -> None:
+        return None
+
+
+@dataclass
+class Branch:
+    """One client's history, and what the provider counted for its last request."""
+
+    key: bytes
+    system: str
+    messages: list[Message]
+    with_tools: bool = False
+    style: str = "string"
+    sent: list[Message] = field(default_factory=list)
+    sent_tokens: int = 0
+    sent_head: object = None
+
+    def copied(self) -> "Branch":
+        return Branch(**{**vars(self), "messages": list(self.messages)})
+
+    @property
+    def head(self) -> object:
+        return (self.system, self.with_tools)
+
+    @property
+    def goes_on(self) -> bool:
+        """Tell whether all that was sent last stands unchanged ahead of this."""
+        is_same = self.messages[: len(self.sent)] == self.sent
+        return bool(self.sent) and is_same and self.head == self.sent_head
+
+
+class Wire:
+    """How the test's neutral messages are written for one API."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def body(self, branch: Branch) -> bytes:
+        messages = [self._styled(m, branch, i) for i, m in enumerate(branch.messages)]
+        body: Message = {"model": "fake", "max_tokens": 100}
+        if branch.with_tools:
+            body["tools"] = [self._tool()]
+        if self.name == "anthropic":
+            body |= {"system": branch.system, "messages": messages}
+            if branch.style != "marked":
+                body["cache_control"] = {"type": "ephemeral"}
+        else:
+            body["messages"] = [{"role": "system", "content": branch.system}, *messages]
+        return compact(body)
+
+    def tools(self, ids: Sequence[str], result: str) -> list[Message]:
+        if self.name == "anthropic":
+            calls = [
+                {"type": "tool_use", "id": i, "name": "look", "input": {"a": i}}
+                for i in ids
+            ]
+            results = [
+                {"type": "tool_result", "tool_use_id": i, "content": result}
+                for i in ids
+            ]
+            return [
+                {"role": "assistant", "content": calls},
+                {"role": "user", "content": results},
+            ]
+        function = {"name": "look", "arguments": "{}"}
+        called = [{"id": i, "type": "function", "function": function} for i in ids]
+        return [
+            {"role": "assistant", "content": None, "tool_calls": called},
+            *({"role": "tool", "tool_call_id": i, "content": result} for i in ids),
+        ]
+
+    def _tool(self) -> Message:
+        schema = {"type": "object", "properties": {}}
+        if self.name == "anthropic":
+            return {"name": "look", "input_schema": schema}
+        return {"type": "function", "function": {"name": "look", "parameters": schema}}
+
+    def _styled(self, message: Message, branch: Branch, index: int) -> Message:
+        content = message["content"]
+        if branch.style == "string" or message["role"] == "system":
+            return message
+        if not isinstance(content, str):
+            return message
+        part: Message = {"type": "text", "text": content}
+        if branch.style == "marked" and index == len(branch.messages) - 1:
+            part |= self._marker()
+        return {**message, "content": [part]}
+
+    def _marker(self) -> Message:
+        if self.name == "anthropic":
+            return {"cache_control": {"type": "ephemeral"}}
+        return {"prompt_cache_breakpoint": {"mode": "explicit"}}
+
+
+class ConversationsMachine(RuleBasedStateMachine):
+    """Branches of conversations; each rule sends what its client would send."""
+
+    branches = Bundle("branches")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.now = 1_000_000.0
+        self.told = Told()
+        self.source = Mood()
+        self.calls = 0
+        self.blocks: dict[tuple[bytes, str], tuple[str, ...]] = {}
+        self.was_condensed = False
+
+    @initialize(
+        wire=st.sampled_from(sorted(PATHS)),
+        placement=st.sampled_from(["turn", "part"]),
+        window=st.sampled_from(WINDOWS),
+    )
+    def begin(self, wire: str, placement: str, window: int) -> None:
+        self.wire, self.placement, self.window = Wire(wire), placement, window
+        self.upstreams = ModelledUpstreams(
+            lambda: self.now, window_tokens=window, script=summarize
+        )
+        self.runtime = make_runtime(
+            make_config(placement=placement, more=SOURCE_CONFIG),
+            self.told,
+            sources=[self.source],
+            upstreams=self.upstreams,
+            clock=lambda: self.now,
+        )
+
+    @rule(
+        target=branches,
+        key=st.sampled_from(KEYS),
+        system=st.sampled_from(SYSTEMS),
+        opening=st.sampled_from(OPENINGS),
+    )
+    def open(self, key: bytes, system: str, opening: str) -> Any:
+        branch = Branch(key, system, [{"role": "user", "content": opening}])
+        self.send(branch)
+        return branch
+
+    @rule(branch=branches, reply=st.sampled_from(["Far.", LONG]), asks=st.booleans())
+    def say(self, branch: Branch, reply: str, asks: bool) -> None:
+        branch.messages.append({"role": "assistant", "content": reply})
+        question = f"And {len(branch.messages)}?" if asks else "Go on."
+        branch.messages.append({"role": "user", "content": question})
+        self.send(branch)
+
+    @rule(branch=branches, count=st.integers(1, 3), result=st.sampled_from(["3", LONG]))
+    def use_tools(self, branch: Branch, count: int, result: str) -> None:
+        branch.with_tools = True
+        self.calls += 1
+        ids = [f"call_{self.calls}_{n}" for n in range(count)]
+        branch.messages += self.wire.tools(ids, result)
+        self.send(branch)
+
+    @rule(branch=branches)
+    def remind(self, branch: Branch) -> None:
+        """The client's harness adds a system turn behind the user's newest words."""
+        if branch.messages[-1]["role"] == "user":
+            branch.messages.append({"role": "system", "content": "Be brief."})
+            self.send(branch)
+            branch.messages.append({"role": "assistant", "content": "Yes."})
+            branch.messages.append({"role": "user", "content": "Well?"})
+            self.send(branch)
+
+    @rule(branch=branches)
+    def resend(self, branch: Branch) -> None:
+        self.send(branch)
+
+    @rule(target=branches, branch=branches)
+    def fork(self, branch: Branch) -> Any:
+        return branch.copied()
+
+    @rule(branch=branches, dice=st.integers(0, 20), edits=st.booleans())
+    def go_back(self, branch: Branch, dice: int, edits: bool) -> None:
+        asked = [
+            index
+            for index, message in enumerate(branch.messages)
+            if message["role"] == "user" and isinstance(message["content"], str)
+        ]
+        place = asked[dice % len(asked)]
+        branch.messages = branch.messages[: place + 1]
+        if edits:
+            branch.messages[place] = {"role": "user", "content": f"Rather {dice}?"}
+        self.send(branch)
+
+    @rule(branch=branches)
+    def compact_by_itself(self, branch: Branch) -> None:
+        notes = {"role": "user", "content": "Notes: the river was spoken of."}
+        branch.messages = [notes, {"role": "assistant", "content": "Right."}]
+        branch.messages.append({"role": "user", "content": "On with it."})
+        self.send(branch)
+
+    @rule(branch=branches)
+    def prefill(self, branch: Branch) -> None:
+        last = {"role": "assistant", "content": "It is"}
+        ahead = branch.copied()
+        ahead.messages.append(last)
+        self.send(ahead)
+
+    @rule(branch=branches, style=st.sampled_from(["string", "list", "marked"]))
+    def restyle(self, branch: Branch, style: str) -> None:
+        branch.style = style
+
+    @rule(branch=branches, system=st.sampled_from(SYSTEMS))
+    def reword_system(self, branch: Branch, system: str) -> None:
+        branch.system = system
+
+    @rule(state=st.sampled_from(["ok", "empty", "late", "failed"]))
+    def change_source(self, state: str) -> None:
+        self.source.state = state
+
+    def send(self, branch: Branch) -> None:
+        """Send the branch's history and judge what came of it."""
+        self.now += 1
+        body, before = self.wire.body(branch), len(self.upstreams.log)
+        client = GivenClient()
+        headers = ((b"x-api-key", branch.key),)
+        incoming = GivenRequest(body, PATHS[self.wire.name], headers)
+        watch = Watch(self.runtime.monotonic)
+        self.run(serve_call(incoming, client, self.runtime, watch))
+        last = self.upstreams.log[-1]
+        finished = self.told.last
+        recovered = any(o.outcome == "recovered" for o in finished.overflows)
+        self.was_condensed |= recovered
+        self.check_rules(body, self.upstreams.log[before:])
+        assert finished.sidecar_mutations == 0, finished.verdict
+        assert self.told.faults == [] or self.is_excused(), self.told.faults
+        if client.status != 200 or last.usage is None:
+            return
+        self.check_blocks(branch, json.loads(last.body))
+        self.check_cache(branch, finished, last, recovered=recovered)
+        branch.sent, branch.sent_head = list(branch.messages), branch.head
+        branch.sent_tokens = last.usage.input_total
+
+    def is_excused(self) -> bool:
+        """Tell whether the faults are only summaries that came out too long."""
+        return all(code.startswith("summary_") for _, code in self.told.faults)
+
+    def check_rules(self, body: bytes, sent: Sequence[Logged]) -> None:
+        alternate = self.placement == "part"
+        for alternating in {False, alternate}:
+            if judge_body(self.wire.name, body, alternate=alternating) is None:
+                for logged in sent:
+                    refusal = judge_body(
+                        self.wire.name, logged.body, alternate=alternating
+                    )
+                    assert refusal is None, (refusal, logged.body)
+
+    def check_blocks(self, branch: Branch, sent: Message) -> None:
+        if self.was_condensed:
+            return
+        found = blocks_behind(sent["messages"])
+        history = ""
+        position = 0
+        for message in branch.messages:
+            history += json.dumps(message, sort_keys=True)
+            here = found.get(position + 1, ())
+            position += 1
+            known = self.blocks.setdefault((branch.key, history), here)
+            assert known == here, (known, here, branch.messages)
+        assert sum(map(len, found.values())) == sum(
+            len(found.get(n + 1, ())) for n in range(len(branch.messages))
+        )
+
+    def check_cache(
+        self,
+        branch: Branch,
+        finished: RequestFinished,
+        last: Logged,
+        *,
+        recovered: bool,
+    ) -> None:
+        verdict = finished.verdict
+        assert verdict is not None
+        assert last.usage is not None
+        if verdict.owner == "sidecar":
+            assert verdict.cause == "overflow_recovery"
+            assert self.was_condensed
+            return
+        slack = BLOCK_TOKENS if branch.style == "marked" else 8
+        assert (verdict.missed_tokens or 0) <= slack, verdict
+        if branch.goes_on and not recovered:
+            assert verdict.verdict in ("extended", "unchanged", "returned"), verdict
+            assert last.usage.cache_read >= branch.sent_tokens - slack - BLOCK_TOKENS
+        if verdict.verdict == "extended" and branch.goes_on and slack < BLOCK_TOKENS:
+            assert last.usage.cache_read >= branch.sent_tokens - slack, verdict
+
+    def run(self, step: Coroutine[Any, Any, None]) -> None:
+        self.loop.run_until_complete(step)
+
+    def teardown(self) -> None:
+        self.loop.close()
+
+
+def summarize(asked: ProviderRequest) -> Reply | None:
+    """Answer the sidecar's own request for notes."""
+    is_ours = b"Below is the earlier part of a conversation" in asked.body
+    return Reply((Text("Notes: a river."),)) if is_ours else None
+
+
+def blocks_behind(messages: Sequence[Message]) -> dict[int, tuple[str, ...]]:
+    """Return our blocks by how many of the client's turns stand before them."""
+    found: dict[int, tuple[str, ...]] = {}
+    count = 0
+    for message in messages:
+        if count == 0 and message["role"] == "system":
+            continue
+        content = message["content"]
+        texts = [content] if isinstance(content, str) else [
+            part.get("text", "") for part in content or []
+        ]
+        ours = tuple(
+            text[text.index("<deuz_context") :]
+            for text in texts
+            if "<deuz_context" in text
+        )
+        is_own_turn = len(texts) == 1 and texts[0].startswith("<deuz_context")
+        count += not is_own_turn
+        if ours:
+            found[count] = found.get(count, ()) + ours
+    return found
+
+
+TestConversations = ConversationsMachine.TestCase
+TestConversations.settings = settings(stateful_step_count=25, deadline=None)
