@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 ARGS ?=
 DEMO ?=
 
-.PHONY: setup demo fix check test deep e2e bench ratios dashboards docs pins all
+.PHONY: setup demo fix check test deep e2e bench ratios dashboards docs mutants pins all
 
 setup: $(STAMP)
 

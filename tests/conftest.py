@@ -29,7 +29,9 @@ IS_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 # Two cores run the whole suite: a slow example is about the machine, not the code.
 _COMMON = (HealthCheck.too_slow,)
-settings.register_profile("dev", max_examples=50, suppress_health_check=_COMMON)
+settings.register_profile(
+    "dev", max_examples=50, deadline=None, suppress_health_check=_COMMON
+)
 settings.register_profile(
     "ci",
     max_examples=300,
