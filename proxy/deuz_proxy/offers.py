@@ -6,6 +6,8 @@ Rules:
 - A block's form is fixed for its conversation: a new config must not change old bytes.
 """
 
+import msgspec
+
 from deuz_compiler import (
     AddedBudget,
     Append,
@@ -14,6 +16,7 @@ from deuz_compiler import (
     Compilation,
     CompileFacts,
     Manifest,
+    Overhead,
     PlacedRecord,
     Policy,
     SourceReport,
@@ -37,6 +40,8 @@ from deuz_proxy.runtime import Runtime
 _DEFAULT_OUTPUT_TOKENS = 4096
 """Kept for the answer when neither the request nor the model table says how much."""
 
+_FRAME_TOKENS = estimate_text(render_block(()))
+
 
 def compile_gathered(
     call: Call,
@@ -59,6 +64,7 @@ def compile_gathered(
         budget_tokens=budget.context_tokens,
         ceiling_tokens=budget.ceiling_tokens,
         shares=weigh_shares({k: float(v) for k, v in context.budget.shares.items()}),
+        overhead=Overhead(block_tokens=_FRAME_TOKENS),
         sources=tuple(source.id for source in context.sources),
     )
     facts = CompileFacts(
@@ -70,12 +76,20 @@ def compile_gathered(
         query_digest=gathered.query_digest,
         now=call.at,
     )
+    offered = _within_limits(gathered, known, context.refresh.max_passes)
     return compile_context(
-        _within_limits(gathered, known, context.refresh.max_passes),
+        [_labelled(candidate) for candidate in offered],
         policy,
         facts=facts,
         estimate=estimate_text,
     )
+
+
+def _labelled(candidate: Candidate) -> Candidate:
+    """Price what the block writes around the record: a budget means the block."""
+    bare = msgspec.structs.replace(candidate, text="")
+    tokens = estimate_text(render_block((_block_record(bare),))) - _FRAME_TOKENS
+    return msgspec.structs.replace(candidate, label_tokens=max(0, tokens))
 
 
 def make_block(call: Call, known: Known, compilation: Compilation) -> Append | None:
