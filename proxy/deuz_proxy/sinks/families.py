@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client import CollectorRegistry
 
 from deuz_proxy.observe.catalog import Label, Metric
 from deuz_proxy.observe.vocabulary import OTHER
+from deuz_proxy.sinks.series import Counter, FamilyCollector, Gauge, Histogram, Series
 
-Child = TypeVar("Child", bound=MetricWrapperBase)
+Child = TypeVar("Child", bound=Series)
 Clamp = Callable[[str], str]
 
 _STATUS_CODES = frozenset(str(code) for code in range(100, 600))
@@ -59,7 +59,9 @@ class Family(Generic[Child]):
 
     __slots__ = ("_clamps", "_parent", "_series")
 
-    def __init__(self, parent: Child, clamps: tuple[Clamp, ...]) -> None:
+    def __init__(
+        self, parent: FamilyCollector[Child], clamps: tuple[Clamp, ...]
+    ) -> None:
         self._parent = parent
         self._clamps = clamps
         self._series: dict[tuple[str, ...], Child] = {}
@@ -76,7 +78,7 @@ class Family(Generic[Child]):
         )
         found = self._series.get(clamped)
         if found is None:
-            found = self._series[clamped] = self._parent.labels(*clamped)
+            found = self._series[clamped] = self._parent.series(clamped)
         return found
 
 
@@ -89,27 +91,28 @@ class Factory:
 
     def counter(self, metric: Metric) -> Family[Counter]:
         """Return the counter that the catalogue describes."""
-        parent = Counter(
-            metric.name, metric.help, _label_names(metric), registry=self.registry
-        )
-        return Family(parent, self._clamps(metric))
+        return self._family(metric, "counter", Counter)
 
     def gauge(self, metric: Metric) -> Family[Gauge]:
         """Return the gauge that the catalogue describes."""
-        parent = Gauge(
-            metric.name, metric.help, _label_names(metric), registry=self.registry
-        )
-        return Family(parent, self._clamps(metric))
+        return self._family(metric, "gauge", Gauge)
 
     def histogram(self, metric: Metric) -> Family[Histogram]:
         """Return the histogram that the catalogue describes."""
-        parent = Histogram(
+        bounds = tuple(metric.buckets)
+        return self._family(metric, "histogram", lambda: Histogram(bounds))
+
+    def _family(
+        self, metric: Metric, kind: str, make: Callable[[], Child]
+    ) -> Family[Child]:
+        parent = FamilyCollector(
             metric.name,
-            metric.help,
-            _label_names(metric),
-            registry=self.registry,
-            buckets=metric.buckets,
+            text=metric.help,
+            kind=kind,
+            labels=_label_names(metric),
+            make=make,
         )
+        self.registry.register(parent)
         return Family(parent, self._clamps(metric))
 
     def _clamps(self, metric: Metric) -> tuple[Clamp, ...]:

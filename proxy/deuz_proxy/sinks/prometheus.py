@@ -8,13 +8,11 @@ Rules:
   already shows as an increase.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import product
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric as Samples
-from prometheus_client.registry import Collector
 
 from deuz_compiler import Usage, Verdict
 from deuz_proxy.observe import catalog, vocabulary
@@ -28,8 +26,7 @@ from deuz_proxy.observe.events import (
     Trace,
 )
 from deuz_proxy.sinks.families import Bounds, Factory
-
-Exemplar = dict[str, str] | None
+from deuz_proxy.sinks.series import Exemplar
 
 
 class PrometheusSink:
@@ -70,7 +67,7 @@ class PrometheusSink:
     def render(self, accept: str | None) -> tuple[bytes, str]:
         """Return the exposition and its content type, as `Accept` asks for it."""
         encode, content_type = choose_encoder(accept or "")
-        return encode(_Shown(self.registry)), content_type
+        return encode(self.registry), content_type
 
     def _count_finished(self, event: RequestFinished) -> None:
         # Clamped once: a client may name any model.
@@ -88,22 +85,6 @@ class PrometheusSink:
             self._context.count_compile(event.route, event.compile)
         if event.overflows or event.compactions:
             self._context.count_pressure(event)
-
-
-class _Shown(Collector):
-    """A registry without the time each series was created: it would double them."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterator[Samples]:
-        for family in self._registry.collect():
-            family.samples = [
-                sample
-                for sample in family.samples
-                if not sample.name.endswith("_created")
-            ]
-            yield family
 
 
 class _Traffic:
@@ -176,7 +157,7 @@ class _Tokens:
         )
         for kind, count in counts:
             if count is not None:
-                _add(self._tokens[route, model, kind], count)
+                self._tokens[route, model, kind].inc(count)
 
     def _observe_ratio(self, event: RequestFinished, model: str, usage: Usage) -> None:
         actual, estimated = usage.input_total, event.estimated_input_tokens
@@ -211,11 +192,11 @@ class _Prefix:
                 verdict.owner or "unknown",
             )
             self._breaks[labels].inc(1, exemplar)
-            _add(self._lost[labels], verdict.lost_tokens)
+            self._lost[labels].inc(verdict.lost_tokens)
         if verdict.expected_tokens is not None:
-            _add(self._expected[route, model], verdict.expected_tokens)
+            self._expected[route, model].inc(verdict.expected_tokens)
         if verdict.missed_tokens is not None:
-            _add(self._missed[route, model], verdict.missed_tokens)
+            self._missed[route, model].inc(verdict.missed_tokens)
 
 
 class _Context:
@@ -254,7 +235,7 @@ class _Context:
         for layer in event.compactions:
             labels = (event.route, layer.layer, layer.trigger)
             self._compaction[labels].inc()
-            _add(self._removed[labels], layer.tokens_before - layer.tokens_after)
+            self._removed[labels].inc(layer.tokens_before - layer.tokens_after)
 
 
 class _Ledger:
@@ -272,14 +253,9 @@ class _Ledger:
     def count(self, event: LedgerUsed) -> None:
         # Forty keys read are one round trip, forty entries evicted are forty losses.
         count = event.count if event.op == "evict" else 1
-        _add(self._operations[event.op, event.status], count)
+        self._operations[event.op, event.status].inc(count)
         self._entries[(event.store,)].set(event.entries)
         self._bytes[(event.store,)].set(event.bytes)
-
-
-def _add(series: Counter, count: int) -> None:
-    if count > 0:
-        series.inc(count)
 
 
 def _exemplar(trace: Trace | None) -> Exemplar:

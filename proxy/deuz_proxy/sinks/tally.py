@@ -62,7 +62,8 @@ class Tally:
     """One conversation in numbers, changed by the feed alone.
 
     Side calls count, but they set neither model nor verdict and do not clear the
-    surface: they are not part of the conversation's history.
+    surface: they are not part of the conversation's history. What was only tried, or
+    not accepted, is not on the surface.
     """
 
     id: str
@@ -89,7 +90,7 @@ class Tally:
             self.side_calls += 1
             return
         self.last = event
-        self.placements = event.placements
+        self.placements = tuple(p for p in event.placements if p.state == "placed")
         if event.verdict is not None:
             self._judge(event.verdict)
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 from deuz_compiler import Usage, Verdict
@@ -69,6 +70,15 @@ def test_surface_is_what_the_newest_request_had() -> None:
     )
 
     assert summary["placements"] == ()
+
+
+def test_block_that_was_only_tried_or_not_accepted_is_not_on_the_surface() -> None:
+    tried = replace(PLACEMENT, state="shadow")
+    dropped = replace(PLACEMENT, turn=6, state="dropped")
+
+    summary = described(finished(placements=(tried, dropped, PLACEMENT)))
+
+    assert [placement["state"] for placement in summary["placements"]] == ["placed"]
 
 
 def test_tokens_are_summed_over_what_was_reported() -> None:

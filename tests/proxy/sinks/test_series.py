@@ -1,0 +1,91 @@
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric as Samples
+
+from deuz_proxy.sinks.series import Counter, FamilyCollector, Gauge, Histogram
+
+TRACE = {"trace_id": "00"}
+
+
+def shown(series: Counter | Gauge | Histogram, kind: str) -> dict[str, float]:
+    family = Samples("m", "help", kind)
+    series.show(family, {"a": "b"})
+    return {
+        s.name + (f" {s.labels['le']}" if "le" in s.labels else ""): s.value
+        for s in family.samples
+    }
+
+
+def test_a_counter_only_grows() -> None:
+    counter = Counter()
+
+    counter.inc()
+    counter.inc(2)
+    counter.inc(-5)
+    counter.inc(0)
+
+    assert shown(counter, "counter") == {"m_total": 3}
+
+
+def test_a_gauge_goes_up_and_down() -> None:
+    gauge = Gauge()
+
+    gauge.inc()
+    gauge.inc()
+    gauge.dec()
+    assert shown(gauge, "gauge") == {"m": 1}
+
+    gauge.set(7)
+    assert shown(gauge, "gauge") == {"m": 7}
+
+
+def test_a_bound_belongs_to_its_own_bucket() -> None:
+    histogram = Histogram((0.5, 1.0))
+
+    for amount in (0.5, 0.6, 1.0, 9.0):
+        histogram.observe(amount)
+
+    assert shown(histogram, "histogram") == {
+        "m_bucket 0.5": 1,
+        "m_bucket 1.0": 3,
+        "m_bucket +Inf": 4,
+        "m_count": 4,
+        "m_sum": pytest.approx(11.1),
+    }
+
+
+def test_exemplars_are_of_the_newest_move_of_their_bucket() -> None:
+    counter, histogram = Counter(), Histogram((1.0,))
+    counter.inc(1, TRACE)
+    histogram.observe(0.1, {"trace_id": "01"})
+    histogram.observe(0.2, TRACE)
+    family = Samples("m", "help", "unknown")
+
+    counter.show(family, {})
+    histogram.show(family, {})
+
+    told = [s.exemplar for s in family.samples if s.exemplar is not None]
+    assert [(e.labels, e.value) for e in told] == [(TRACE, 1), (TRACE, 0.2)]
+
+
+def test_a_family_shows_each_of_its_series_once() -> None:
+    registry = CollectorRegistry()
+    family = FamilyCollector(
+        "seen_total",
+        text="What was seen.",
+        kind="counter",
+        labels=("who",),
+        make=Counter,
+    )
+    registry.register(family)
+
+    family.series(("me",)).inc()
+    family.series(("me",)).inc()
+    family.series(("you",)).inc()
+
+    text = generate_latest(registry).decode()
+    assert 'seen_total{who="me"} 2.0' in text
+    assert 'seen_total{who="you"} 1.0' in text
+    assert text.count("# TYPE seen_total counter") == 1
+    assert "_created" not in text
