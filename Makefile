@@ -11,6 +11,7 @@ DEMO ?=
 setup: $(STAMP)
 
 $(STAMP): requirements-dev.txt pyproject.toml
+	@echo "setting up .venv, once: 1 to 2 minutes"
 	test -x $(PYTHON) || python3 -m venv .venv
 	$(PYTHON) -m pip install --quiet --no-deps --requirement requirements-dev.txt
 	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --editable .

@@ -94,6 +94,7 @@ from deuz_compiler.wires.reply import (
 from deuz_compiler.wires.requests import (
     ask_once,
     lift,
+    may_read_cache,
     part_span,
     read_parts,
     user_text,
@@ -184,6 +185,7 @@ __all__ = [
     "judge",
     "lift",
     "lower",
+    "may_read_cache",
     "new_state",
     "observe_usage",
     "open_meter",

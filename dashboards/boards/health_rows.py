@@ -2,6 +2,8 @@
 
 from dashboards.boards.values import ROUTE, Panel, Query, Row, quantiles, rate_by, total
 
+_OURS = f'{ROUTE},code!="unknown_upstream"'
+
 HEALTH = Row(
     "Is the sidecar healthy?",
     (
@@ -57,10 +59,11 @@ HEALTH = Row(
             unit="reqps",
         ),
         Panel(
-            "Faults that no client saw",
-            "Did anything of ours go wrong behind a request that went well?",
+            "Faults of the sidecar",
+            "Did anything of ours go wrong, also behind requests that went well?",
             # A healthy sidecar has no series here: 0 is an answer, "no data" is none.
-            (Query(f"{total('deuz_faults_total', ROUTE)} or vector(0)"),),
+            # A client that asks for what is not there has not found a fault of ours.
+            (Query(f"{total('deuz_faults_total', _OURS)} or vector(0)"),),
             kind="number",
             bad_from=1,
         ),

@@ -7,7 +7,9 @@ Rules:
 
 import asyncio
 import os
+import random
 import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,6 +29,7 @@ from deuz_proxy.edge.admin import AdminParts, make_admin
 from deuz_proxy.edge.inbound import make_server
 from deuz_proxy.edge.service import Service
 from deuz_proxy.edge.upstream import Upstreams
+from deuz_proxy.errors import ListenFailed
 from deuz_proxy.observe.events import Fanout, Trace
 from deuz_proxy.observe.names import NEWEST, OLDER
 from deuz_proxy.observe.trace import make_trace, sampler_named
@@ -176,12 +179,14 @@ class App:
             hosts=(host,),
         )
         runner = web.AppRunner(admin, access_log=None, shutdown_timeout=1.0)
-        address = await self._site(runner, settings.admin or config.admin.listen)
+        at = settings.admin or config.admin.listen
+        address = await self._site(runner, at, name="admin")
         self.addresses = Addresses("", f"http://{address}")
         # It is waited for twice: for an answer to end, then for the body it is made of.
         grace = config.limits.drain_seconds / 2
         server = web.ServerRunner(make_server(self.service), shutdown_timeout=grace)
-        listen = await self._site(server, settings.listen or config.listen)
+        at = settings.listen or config.listen
+        listen = await self._site(server, at, name="listen")
         self.addresses = Addresses(f"http://{listen}", f"http://{address}")
 
     def _shown_config(self) -> Mapping[str, object]:
@@ -189,14 +194,25 @@ class App:
         bound = {"listen": self.addresses.listen.removeprefix("http://")}
         return redacted(self.config) | bound
 
-    async def _site(self, runner: web.BaseRunner, address: str) -> str:
+    async def _site(self, runner: web.BaseRunner, address: str, *, name: str) -> str:
         await runner.setup()
         self._stack.push_async_callback(runner.cleanup)
         host, _, port = address.rpartition(":")
         site = web.TCPSite(runner, host.strip("[]"), int(port), backlog=_BACKLOG)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as fault:
+            reason = listen_words(fault)
+            raise ListenFailed(name=name, address=address, reason=reason) from fault
         bound = runner.addresses[0]
         return f"{host}:{bound[1]}"
+
+
+def listen_words(fault: OSError) -> str:
+    """Return why an address cannot be listened on; the loop's own words repeat it."""
+    is_name = isinstance(fault, socket.gaierror) or not fault.errno
+    words = fault.strerror if is_name else os.strerror(fault.errno or 0)
+    return (words or type(fault).__name__).lower()
 
 
 def label_bounds(config: Config, models: Models) -> LabelBounds:
@@ -220,8 +236,11 @@ def weigh(operations: tuple[Operation, ...]) -> int:
 
 
 def new_id() -> str:
-    """Return an id for a request or a conversation; random, so nothing can be told."""
-    return os.urandom(8).hex()
+    """Return an id for a request or a conversation; random, so nothing can be told.
+
+    Not a secret: asking the kernel each time costs more than hashing the body.
+    """
+    return f"{random.getrandbits(64):016x}"
 
 
 def trace_maker(environ: Mapping[str, str]) -> Callable[[str | None], Trace]:
@@ -232,7 +251,7 @@ def trace_maker(environ: Mapping[str, str]) -> Callable[[str | None], Trace]:
     )
 
     def make(traceparent: str | None) -> Trace:
-        return make_trace(traceparent, secrets.randbits, sampler)
+        return make_trace(traceparent, random.getrandbits, sampler)
 
     return make
 
@@ -245,7 +264,7 @@ async def running_app(
 
     Raises:
         ConfigInvalid: the config has mistakes.
-        OSError: an address cannot be listened on.
+        ListenFailed: an address cannot be listened on.
     """
     config = load_config(settings.config_path, environ)
     app = App(settings, config, environ)

@@ -151,12 +151,14 @@ class Gathered:
 class Known:
     """What the conversation already holds, by turn, and what the sources offered now.
 
-    `place` is the turn behind which what was gathered may stand.
+    `place` is the turn behind which what was gathered may stand. `undecided` are other
+    turns of the user's that no operation says anything of: they are to stay bare.
     """
 
     operations: Mapping[int, tuple[Operation, ...]] = field(default_factory=dict)
     gathered: Gathered | None = None
     place: int | None = None
+    undecided: tuple[int, ...] = ()
     is_ledger_lost: bool = False
 
 

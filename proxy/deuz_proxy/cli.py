@@ -4,6 +4,7 @@ Rules:
 - 0 done, 2 a mistake in what was given, 3 a refusal of the compiler, 130 interrupted.
 - What a program reads goes to stdout, what a person is told of trouble to stderr.
 - A command imports what it needs when it runs: `check` does not load telemetry.
+- Advice on what to do stands here and in the docs, not in the errors themselves.
 """
 
 import argparse
@@ -14,11 +15,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deuz_proxy import __version__
-from deuz_proxy.errors import ConfigInvalid
+from deuz_proxy.errors import ConfigInvalid, ListenFailed
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 _LAST_PORT = 65_535
+_PROFILE_FILES = {
+    "request": "with --profile: JSON file of the request: scope, required ids, budget",
+    "candidates": "with --profile: JSON file of the candidates",
+    "policy": "with --profile: JSON file of the policy",
+}
 
 Result = TypeVar("Result")
 Command = Callable[[argparse.Namespace], int]
@@ -33,9 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigInvalid as fault:
         print(fault, file=sys.stderr)
         return EXIT_MISTAKE
+    except ListenFailed as fault:
+        advice = f"choose another with --{fault.name} H:P (port 0: any free one)"
+        return _refuse(f"{fault}; {advice}")
     except OSError as fault:
-        print(f"deuz-sidecar: {fault.strerror or fault}", file=sys.stderr)
-        return EXIT_MISTAKE
+        return _refuse(_file_words(fault))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
 
@@ -61,11 +69,32 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     run = commands.add_parser("run", help="run the sidecar")
-    run.add_argument("--config", type=Path, metavar="FILE")
-    run.add_argument("--listen", type=_address, metavar="H:P")
-    run.add_argument("--admin", type=_address, metavar="H:P")
-    run.add_argument("--workers", type=_one_worker, default=1, metavar="N")
+    _add_config(run)
+    run.add_argument(
+        "--listen",
+        type=_address,
+        metavar="H:P",
+        help="address for applications, over the config; port 0 takes a free one "
+        "(default: 127.0.0.1:4141)",
+    )
+    run.add_argument(
+        "--admin",
+        type=_address,
+        metavar="H:P",
+        help="address of page and metrics, over the config (default: 127.0.0.1:4142)",
+    )
+    # Taken so that scripts written for later versions run; not offered before it is.
+    run.add_argument("--workers", type=_one_worker, default=1, help=argparse.SUPPRESS)
     run.set_defaults(command=_run)
+
+
+def _add_config(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="YAML config; without one, requests are only observed",
+    )
 
 
 def _add_demo(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -78,33 +107,56 @@ def _add_demo(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def _add_exec(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     execute = commands.add_parser("exec", help="run a command behind the sidecar")
-    execute.add_argument("--config", type=Path, metavar="FILE")
-    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD …")
+    _add_config(execute)
+    execute.add_argument(
+        "argv",
+        nargs=argparse.REMAINDER,
+        metavar="-- CMD …",
+        help="the command; it gets the base-URL variables of the common SDKs",
+    )
     execute.set_defaults(command=_exec)
 
 
 def _add_check(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     check = commands.add_parser("check", help="validate a config file")
-    check.add_argument("file", type=Path, metavar="FILE")
+    check.add_argument("file", type=Path, metavar="FILE", help="YAML config")
     check.set_defaults(command=_check)
 
 
 def _add_compile(
     commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
 ) -> None:
-    compiler = commands.add_parser("compile", help="run the pure compiler over JSON")
-    compiler.add_argument("--profile", choices=["project-context-compiler"])
-    compiler.add_argument("--request", type=Path, metavar="F")
-    compiler.add_argument("--candidates", type=Path, metavar="F")
-    compiler.add_argument("--policy", type=Path, metavar="F")
-    compiler.add_argument("--search", choices=["greedy", "exact"], default="greedy")
+    compiler = commands.add_parser(
+        "compile",
+        help="run the pure compiler over JSON",
+        description="Without --profile, reads one JSON object from standard input, "
+        '{"candidates": […], "policy": {…}, "facts": {…}}, and prints the result. '
+        "With --profile, reads three files.",
+    )
+    compiler.add_argument(
+        "--profile",
+        choices=["project-context-compiler"],
+        help="read and print another shape of the same compile",
+    )
+    for name, text in _PROFILE_FILES.items():
+        compiler.add_argument(f"--{name}", type=Path, metavar="F", help=text)
+    compiler.add_argument(
+        "--search",
+        choices=["greedy", "exact"],
+        default="greedy",
+        help="with --profile: take by rank, or look on where that finds nothing",
+    )
     compiler.set_defaults(command=_compile)
 
 
 def _add_lint(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     lint = commands.add_parser("lint", help="report prefix breaks in captured bodies")
-    lint.add_argument("file", type=Path, metavar="FILE.jsonl")
-    lint.add_argument("--json", action="store_true", dest="is_json")
+    lint.add_argument(
+        "file", type=Path, metavar="FILE.jsonl", help="one JSON body a line, in order"
+    )
+    lint.add_argument(
+        "--json", action="store_true", dest="is_json", help="one JSON object a line"
+    )
     lint.set_defaults(command=_lint)
 
 
@@ -113,9 +165,24 @@ def _add_provider(
 ) -> None:
     provider = commands.add_parser("fake-provider", help="run the test provider")
     provider.add_argument(
-        "--listen", type=_address, default="127.0.0.1:4140", metavar="H:P"
+        "--listen",
+        type=_address,
+        default="127.0.0.1:4140",
+        metavar="H:P",
+        help="address to serve at (default: %(default)s)",
     )
-    provider.add_argument("--window", type=int, default=200_000, metavar="N")
+    provider.add_argument(
+        "--window",
+        type=int,
+        default=200_000,
+        metavar="N",
+        help="tokens that fit, for every model (default: %(default)s)",
+    )
+    provider.add_argument(
+        "--require-key",
+        action="store_true",
+        help="refuse requests without a key; any key will do",
+    )
     provider.set_defaults(command=_provider)
 
 
@@ -138,16 +205,18 @@ def _exec(options: argparse.Namespace) -> int:
 
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     if not argv:
-        print("deuz-sidecar exec: no command given after --", file=sys.stderr)
-        return EXIT_MISTAKE
+        return _refuse("no command given after --", of="exec")
     settings = Settings(options.config, "127.0.0.1:0", "127.0.0.1:0")
-    return _loop(run_command(argv, settings, os.environ))
+    return _loop(run_command(argv, settings, os.environ, _tell_aside))
 
 
 def _check(options: argparse.Namespace) -> int:
     from deuz_proxy.config.load import load_config
+    from deuz_proxy.config.warnings import list_warnings
 
-    load_config(options.file, os.environ)
+    config = load_config(options.file, os.environ)
+    for warning in list_warnings(config):
+        print(f"{options.file}: warning: {warning}", file=sys.stderr)
     print(f"{options.file}: valid")
     return 0
 
@@ -155,17 +224,19 @@ def _check(options: argparse.Namespace) -> int:
 def _compile(options: argparse.Namespace) -> int:
     from deuz_compiler import compile_json, compile_profile, estimate_text
 
+    files = [getattr(options, name) for name in _PROFILE_FILES]
+    names = ", ".join(f"--{name}" for name in _PROFILE_FILES)
     if options.profile is None:
-        output, code = compile_json(sys.stdin.buffer.read(), estimate=estimate_text)
+        if any(files):
+            return _refuse(f"{names} go with --profile alone", of="compile")
+        given = sys.stdin.buffer.read()
+        if not given.strip():
+            return _refuse("standard input is empty", of="compile")
+        output, code = compile_json(given, estimate=estimate_text)
         sys.stdout.buffer.write(output)
         return code
-    files = (options.request, options.candidates, options.policy)
-    if any(file is None for file in files):
-        print(
-            "deuz-sidecar compile: a profile needs --request, --candidates, --policy",
-            file=sys.stderr,
-        )
-        return EXIT_MISTAKE
+    if not all(files):
+        return _refuse(f"a profile needs {names}", of="compile")
     request, candidates, policy = (file.read_bytes() for file in files)
     text, code = compile_profile(request, candidates, policy, search=options.search)
     sys.stdout.write(text)
@@ -184,7 +255,15 @@ def _provider(options: argparse.Namespace) -> int:
     from deuz_proxy.demo.provider import run_provider
 
     host, _, port = options.listen.rpartition(":")
-    _loop(run_provider(host, int(port), announce=_tell, window_tokens=options.window))
+    _loop(
+        run_provider(
+            host,
+            int(port),
+            announce=_tell_provider,
+            window_tokens=options.window,
+            require_key=options.require_key,
+        )
+    )
     return 0
 
 
@@ -196,6 +275,32 @@ def _loop(coroutine: Coroutine[Any, Any, Result]) -> Result:
 
 def _tell(text: str) -> None:
     print(text, flush=True)
+
+
+def _tell_aside(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _tell_provider(url: str) -> None:
+    _tell(f"fake provider listens on {url}")
+    _tell("a config that sends everything there, for deuz-sidecar run --config FILE:")
+    _tell(
+        "upstreams:\n"
+        f'  anthropic: {{url: "{url}", wire: anthropic}}\n'
+        f'  openai: {{url: "{url}", wire: openai}}'
+    )
+
+
+def _refuse(text: str, *, of: str = "") -> int:
+    print(f"deuz-sidecar{of and ' '}{of}: {text}", file=sys.stderr)
+    return EXIT_MISTAKE
+
+
+def _file_words(fault: OSError) -> str:
+    reason = fault.strerror or str(fault)
+    if fault.filename is None:
+        return reason
+    return f"{fault.filename}: cannot be read: {reason.lower()}"
 
 
 def _address(text: str) -> str:

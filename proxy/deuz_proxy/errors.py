@@ -5,6 +5,9 @@ Rules:
 - Messages hold numbers and names, never content of a request or a credential.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 
 class SidecarError(Exception):
     """Base of all errors the proxy raises. `status` is what the client would see."""
@@ -35,14 +38,26 @@ class RequestMalformed(SidecarError):
 
 
 class UpstreamUnreachable(SidecarError):
-    """No connection to the upstream could be made; no request byte was sent."""
+    """No connection to the upstream could be made; no request byte was sent.
+
+    `kind` is one of `KINDS`, or None where it is not known.
+    """
 
     code = "upstream_unreachable"
     status = 502
+    KINDS: ClassVar[Mapping[str, str]] = {
+        "refused": "connection refused",
+        "dns": "name not found",
+        "tls": "TLS handshake failed",
+        "timeout": "no connection in time",
+        "network": "network error",
+    }
 
-    def __init__(self, *, upstream: str) -> None:
-        super().__init__(f"upstream {upstream} cannot be reached")
+    def __init__(self, *, upstream: str, kind: str | None = None) -> None:
+        why = f": {self.KINDS[kind]}" if kind else ""
+        super().__init__(f"upstream {upstream} cannot be reached{why}")
         self.upstream = upstream
+        self.kind = kind
 
 
 class UpstreamBroken(SidecarError):
@@ -57,14 +72,28 @@ class UpstreamBroken(SidecarError):
 
 
 class UnknownUpstream(SidecarError):
-    """The path names an upstream that is not configured."""
+    """The path names an upstream that is not configured, or leads to none.
+
+    `is_admin` tells that the path is one that the admin address answers.
+    """
 
     code = "unknown_upstream"
     status = 404
 
-    def __init__(self, *, upstream: str) -> None:
-        super().__init__(f"no upstream is configured as {upstream}")
+    def __init__(self, *, upstream: str | None, is_admin: bool = False) -> None:
+        super().__init__(_unknown_words(upstream, is_admin=is_admin))
         self.upstream = upstream
+
+
+def _unknown_words(upstream: str | None, *, is_admin: bool) -> str:
+    if upstream is not None:
+        return f"no upstream is configured as {upstream}"
+    if is_admin:
+        return "no upstream for this path: it belongs to the admin address"
+    return (
+        "no upstream for this path: known are /v1/…, /v1beta/…, /api/…, /@NAME/… "
+        "and routes that name an upstream"
+    )
 
 
 class ContextRefused(SidecarError):
@@ -76,6 +105,18 @@ class ContextRefused(SidecarError):
     def __init__(self, *, reason: str) -> None:
         super().__init__(f"context could not be added: {reason}")
         self.reason = reason
+
+
+class ListenFailed(SidecarError):
+    """An address cannot be listened on. `name` is `listen` or `admin`."""
+
+    code = "listen_failed"
+
+    def __init__(self, *, name: str, address: str, reason: str) -> None:
+        words = "admin address" if name == "admin" else "address"
+        super().__init__(f"{words} {address} cannot be listened on: {reason}")
+        self.name = name
+        self.address = address
 
 
 class ConfigInvalid(SidecarError):

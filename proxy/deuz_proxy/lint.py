@@ -78,9 +78,10 @@ def lint_file(path: Path, *, is_json: bool) -> Iterator[str]:
     summary = summarize(findings)
     if not is_json:
         yield (
-            f"{summary.requests} requests in {summary.conversations} conversations, "
-            f"{summary.skipped} skipped: {summary.breaks} prefix breaks, "
-            f"{summary.lost_tokens} tokens to be read again"
+            f"{_count(summary.requests, 'request')} in "
+            f"{_count(summary.conversations, 'conversation')}, "
+            f"{summary.skipped} skipped: {_count(summary.breaks, 'prefix break')}, "
+            f"{_count(summary.lost_tokens, 'token')} to be read again (estimated)"
         )
 
 
@@ -127,12 +128,17 @@ def describe(finding: Finding) -> str:
     if finding.skipped:
         return f"line {finding.line}: not understood ({finding.skipped})"
     place = f" {finding.index}" if finding.index is not None else ""
-    offset = f", byte {finding.offset}" if finding.offset is not None else ""
+    # Byte 0 is the body's brace: of what is gone there is no place.
+    offset = f", byte {finding.offset}" if finding.offset else ""
     return (
         f"line {finding.line}: conversation {finding.conversation} "
         f"{finding.verdict} at {finding.segment}{place}{offset}: {finding.cause}, "
         f"owner {finding.owner}, {finding.lost_tokens} of {finding.total_tokens} tokens"
     )
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
 def _is_worth_telling(finding: Finding) -> bool:

@@ -31,7 +31,7 @@ from deuz_proxy.observe.events import Compaction, FaultCaught, Overflow, Upstrea
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import window_of
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.stages.compile import add_context, lay_out
+from deuz_proxy.stages.compile import add_context, lay_out, stay_bare
 from deuz_proxy.stages.forward import forward_call
 from deuz_proxy.summarize import Summary, summarize_fold
 
@@ -222,6 +222,7 @@ def _condensed(
     New context is compiled anew for what is free now, not taken over.
     """
     pending = {i: o for i, o in operations.items() if o != known.operations.get(i)}
+    pending |= stay_bare(known.undecided, operations)
     told = first.compiled.compile
     if known.gathered is not None and known.place is not None:
         gathered = replace(known.gathered, refresh_reason="overflow-retry")

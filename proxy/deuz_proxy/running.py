@@ -21,6 +21,8 @@ from deuz_proxy.observe.events import FaultCaught
 __all__ = ["Settings", "base_urls", "run_command", "run_until_stopped"]
 
 _LOOK_SECONDS = 1.0
+# As shells say it.
+_NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 _SIGNALLED = 128
 
@@ -34,7 +36,7 @@ async def run_until_stopped(
 
     Raises:
         ConfigInvalid: the config has mistakes.
-        OSError: an address cannot be listened on.
+        ListenFailed: an address cannot be listened on.
     """
     loop = asyncio.get_running_loop()
     stop, look = asyncio.Event(), asyncio.Event()
@@ -57,15 +59,26 @@ async def run_until_stopped(
 
 
 async def run_command(
-    argv: Sequence[str], settings: Settings, environ: Mapping[str, str]
+    argv: Sequence[str],
+    settings: Settings,
+    environ: Mapping[str, str],
+    tell: Tell,
 ) -> int:
-    """Run a command behind a sidecar of its own and return the command's exit code."""
+    """Run a command behind a sidecar of its own and return the command's exit code.
+
+    `tell` gets the page's address, and why the command could not be started.
+    """
     async with running_app(settings, environ) as app:
+        tell(f"deuz-sidecar exec: admin page and metrics on {app.addresses.admin}")
         child_environ = {**environ, **base_urls(app.addresses.listen)}
         try:
             process = await asyncio.create_subprocess_exec(*argv, env=child_environ)
         except FileNotFoundError:
+            tell(f"deuz-sidecar exec: {argv[0]}: command not found")
             return _NOT_FOUND
+        except PermissionError:
+            tell(f"deuz-sidecar exec: {argv[0]}: not a program that may be run")
+            return _NOT_EXECUTABLE
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(name, _pass_on, process, name)

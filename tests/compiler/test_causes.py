@@ -76,3 +76,19 @@ def test_a_changed_history_is_told_by_what_stands_where(
 
 def test_every_cause_is_listed_once() -> None:
     assert len(CAUSES) == len(set(CAUSES))
+
+
+def test_a_tool_whose_marker_moved_on_is_not_the_one_that_changed() -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+
+    told = tools_cause(compact([A, {**B, **mark}]), compact([A, B, {**C, **mark}]))
+
+    assert told == ("tool_added", 2)
+
+
+def test_a_history_that_only_ends_earlier_has_lost_turns() -> None:
+    def prefix_until(count: int) -> Prefix:
+        envelope = lift("anthropic", anthropic_body([user("a"), user("b")][:count]))
+        return prefix_of(envelope, plain_elements(envelope))
+
+    assert turn_cause(prefix_until(2), prefix_until(1), 1) == "turns_dropped"

@@ -97,3 +97,52 @@ def test_the_common_start_is_what_a_walk_finds(
     )
 
     assert common_bytes(a, b) == walked
+
+
+def test_a_system_text_is_the_same_as_string_and_as_list_marked_or_not() -> None:
+    block = {"type": "text", "text": "S"}
+
+    digests = {
+        prefix(anthropic_body(TURNS, system=system)).system.digest
+        for system in ("S", [block], [{**block, **MARK}])
+    }
+
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"tool_choice": {"type": "auto"}},
+        {"thinking": {"type": "disabled"}, "tool_choice": None},
+        {"output_config": {"effort": "high"}},
+    ],
+)
+def test_a_parameter_at_its_default_is_as_good_as_absent(
+    members: dict[str, object],
+) -> None:
+    old, new = prefix(anthropic_body(TURNS)), prefix(anthropic_body(TURNS, **members))
+
+    assert first_difference(old, new) is None
+
+
+def test_the_order_of_parameters_does_not_count() -> None:
+    one, other = {"reasoning_effort": "low"}, {"verbosity": "low"}
+
+    old = prefix(chat_body(TURNS, **one, **other), "openai_chat")
+    new = prefix(chat_body(TURNS, **other, **one), "openai_chat")
+
+    assert first_difference(old, new) is None
+
+
+@pytest.mark.parametrize(
+    ("wire", "order"),
+    [
+        ("anthropic", ("model", "tools", "system", "params")),
+        ("openai_chat", ("model", "params", "tools", "system")),
+    ],
+)
+def test_parameters_stand_where_the_cache_depends_on_them(
+    wire: str, order: tuple[str, ...]
+) -> None:
+    assert prefix(anthropic_body(TURNS), wire).order == order

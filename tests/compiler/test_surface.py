@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from deuz_compiler import (
     Append,
+    Bare,
     Fold,
     PlacedRecord,
     Prune,
@@ -159,3 +160,7 @@ def test_behind_a_block_that_is_a_turn_the_summary_is_one_too() -> None:
         user("S"),
         user("c"),
     ]
+
+
+def test_a_turn_that_is_to_stay_bare_looks_like_one_without_operations() -> None:
+    assert surface({0: (Bare(),)}) == surface({})

@@ -253,3 +253,16 @@ def test_shares_of_a_first_request_are_all_new() -> None:
 def test_own_causes_and_owners_are_of_the_closed_lists() -> None:
     assert {"overflow_recovery", "ledger_lost", "sidecar_changed"} <= set(CAUSES)
     assert {"client", "sidecar", "ttl", "provider", "parameter"} <= set(OWNERS)
+
+
+def test_a_parameter_that_spoils_the_history_alone_costs_the_history_alone() -> None:
+    old = baseline(body())
+
+    told = verdict([old], baseline(body(tool_choice={"type": "any"})))
+
+    assert (told.segment, told.owner) == ("params", "parameter")
+    assert told.lost_tokens == old.outbound.history_tokens
+    shares = segment_shares(
+        old, baseline(body(tool_choice={"type": "any"})).outbound, [False] * 3
+    )
+    assert [share.lost_tokens > 0 for share in shares] == [False, False, True, False]

@@ -3,14 +3,13 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deuz_compiler import SegmentShare, Usage, Verdict
 from deuz_proxy.observe.events import FaultCaught, Placement
 from deuz_proxy.sinks.feed import Feed
-from deuz_testing.browser import Tab, open_browser
+from deuz_testing.browser import Tab
 from deuz_testing.feed_events import (
     agent_session,
     broken,
@@ -20,20 +19,11 @@ from deuz_testing.feed_events import (
     shares,
     started,
 )
-from deuz_testing.served_page import Served
+from deuz_testing.served_page import ROWS, Served, open_session, text_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.needs("chromium")]
 
 HOSTILE = "<img src=x onerror=window.hacked=1></script><script>hacked=1</script>\"'&"
-ROWS = "document.querySelectorAll('#requests > li')"
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    served = Served(Feed(generation="g1"))
-    await served.start()
-    yield served
-    await served.stop()
 
 
 @pytest.fixture
@@ -44,26 +34,6 @@ async def locked() -> AsyncIterator[Served]:
     await served.start()
     yield served
     await served.stop()
-
-
-@pytest.fixture
-async def tab(tmp_path: Path) -> AsyncIterator[Tab]:
-    async with open_browser(tmp_path / "profile") as opened:
-        await opened.show(width=1280, scheme="light")
-        yield opened
-
-
-async def open_session(tab: Tab, served: Served) -> None:
-    """Open the page on the sample session of eight requests."""
-    for event in agent_session():
-        served.feed(event)
-    await tab.open(served.url)
-    await tab.until(f"{ROWS}.length === 8")
-
-
-async def text_of(tab: Tab, selector: str) -> str:
-    text: str = await tab.run(f"document.querySelector({selector!r}).innerText")
-    return text.replace("\u202f", " ")
 
 
 async def shown_ids(tab: Tab) -> list[str]:
@@ -137,74 +107,6 @@ async def test_requests_are_shown_newest_first_with_their_verdict_in_words(
         "— 6 200 tokens re-read"
     )
     assert tab.complaints == []
-
-
-async def test_notes_tell_placements_overflow_and_compaction(
-    tab: Tab, served: Served
-) -> None:
-    await open_session(tab, served)
-
-    assert (await text_of(tab, "[data-id=r2] .notes")).splitlines() == [
-        "Placed: r-units, guide.md#2 — new, behind turn 4, 300 tokens"
-    ]
-    assert (await text_of(tab, "[data-id=r4] .notes")).splitlines() == [
-        "Overflow, rejected: recovered (9 921 asked for, 8 192 allowed)",
-        "Compacted, prune tool results: 9 921 → 7 400 tokens (rejected)",
-        "Compacted, summarize: 7 400 → 6 280 tokens (rejected)",
-        "Placed: r-units, guide.md#2 — behind turn 4, 300 tokens",
-    ]
-
-
-async def test_bar_is_divided_in_proportion_to_tokens(tab: Tab, served: Served) -> None:
-    await open_session(tab, served)
-
-    widths: list[list[Any]] = await tab.run(
-        "[...document.querySelectorAll('[data-id=r3] .share')].map((share) => ["
-        "share.parentNode.dataset.segment, share.dataset.share, "
-        "share.getBoundingClientRect().width])"
-    )
-
-    expected = [
-        ("tools", "reused", 2_000),
-        ("system", "lost", 800),
-        ("turns", "lost", 700),
-        ("turns", "new", 500),
-        ("context", "lost", 300),
-    ]
-    assert [tuple(part[:2]) for part in widths] == [part[:2] for part in expected]
-    whole = sum(width for _, _, width in widths)
-    for (_, _, width), (_, _, tokens) in zip(widths, expected, strict=True):
-        assert width / whole == pytest.approx(tokens / 4_300, abs=0.005)
-
-
-async def test_bar_has_its_numbers_in_words_for_those_who_do_not_see_it(
-    tab: Tab, served: Served
-) -> None:
-    await open_session(tab, served)
-
-    label = await tab.run(
-        "document.querySelector('[data-id=r3] .bar').getAttribute('aria-label')"
-    )
-    title = await tab.run("document.querySelector('[data-id=r3] .share.lost').title")
-
-    assert label.replace("\u202f", " ") == (
-        "4 300 tokens: tools 2 000 reused; system 800 lost; turns 700 lost, 500 new; "
-        "added context 300 lost"
-    )
-    assert title == "system: 800 tokens lost"
-
-
-async def test_line_below_the_bar_is_what_the_provider_read(
-    tab: Tab, served: Served
-) -> None:
-    await open_session(tab, served)
-
-    share = await tab.run(
-        "(() => { const line = document.querySelector('[data-id=r4] .reading');"
-        "return line.firstChild.getBoundingClientRect().width / line.clientWidth })()"
-    )
-
-    assert share == pytest.approx(3_800 / 6_280, abs=0.005)
 
 
 async def test_conversation_shows_its_verdict_hit_ratio_and_loss(

@@ -264,7 +264,7 @@ async def test_an_unknown_upstream_is_named_in_an_error_of_ours() -> None:
     assert answered.status == 404
     error = json.loads(answered.body)["error"]
     assert (error["type"], error["code"]) == ("sidecar_error", "unknown_upstream")
-    assert line.told.faults == [("forward", "unknown_upstream")]
+    assert line.told.faults == [("admit", "unknown_upstream")]
 
 
 EVENTS = {

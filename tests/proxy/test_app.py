@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from deuz_proxy.app import App, Settings, new_id, running_app, trace_maker, weigh
 from deuz_proxy.config.load import load_config
-from deuz_proxy.errors import ConfigInvalid
+from deuz_proxy.errors import ConfigInvalid, ListenFailed
 from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.ledger_suite import append
 from deuz_testing.raw_client import ask, post
@@ -110,12 +110,25 @@ async def test_a_taken_address_closes_what_was_opened(
     taken = upstream.url.removeprefix("http://")
     settings = Settings(path, listen=taken)
 
-    with pytest.raises(OSError, match="address"):
+    with pytest.raises(ListenFailed) as caught:
         async with running_app(settings, {}):
             pass
+    assert str(caught.value) == (
+        f"address {taken} cannot be listened on: address already in use"
+    )
 
     gc.collect()
     assert len(asyncio.all_tasks()) <= 2
+
+
+async def test_an_address_that_no_name_leads_to_is_told_with_the_reason() -> None:
+    settings = Settings(admin="no-such-host.invalid:0")
+
+    with pytest.raises(ListenFailed, match=r"^admin address .*: .*name") as caught:
+        async with running_app(settings, {}):
+            pass
+
+    assert caught.value.name == "admin"
 
 
 async def test_while_it_drains_it_says_so_and_the_running_answer_ends_well(

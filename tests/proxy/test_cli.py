@@ -1,3 +1,4 @@
+import argparse
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from deuz_proxy.cli import main, make_parser
+from deuz_proxy.config.load import parse_config
 from deuz_testing.sidecar_process import running_process, wait_for_addresses
 
 BROKEN = """
@@ -33,6 +35,12 @@ def run(*arguments: str, text: str = "") -> "subprocess.CompletedProcess[str]":
     )
 
 
+def until_told(log: Path, words: str) -> None:
+    end = time.monotonic() + 20
+    while words not in log.read_text() and time.monotonic() < end:
+        time.sleep(0.05)
+
+
 def test_check_of_a_good_file_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -41,6 +49,19 @@ def test_check_of_a_good_file_says_so(
 
     assert main(["check", str(file)]) == 0
     assert capsys.readouterr().out == f"{file}: valid\n"
+
+
+def test_check_warns_of_what_has_no_effect_and_still_ends_with_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "deuz.yaml"
+    file.write_text("routes: [{path: /v1/messages, mode: compile}]\n")
+
+    assert main(["check", str(file)]) == 0
+
+    told = capsys.readouterr()
+    assert told.out == f"{file}: valid\n"
+    assert told.err.startswith(f"{file}: warning: routes[0] (/v1/messages): ")
 
 
 @pytest.mark.parametrize("command", [["check"], ["run", "--config"]])
@@ -92,7 +113,24 @@ def test_an_address_that_is_taken_ends_with_2(
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert main(["run", "--listen", address, "--admin", "127.0.0.1:0"]) == 2
 
-    assert "in use" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        f"deuz-sidecar: address {address} cannot be listened on: address already in "
+        "use; choose another with --listen H:P (port 0: any free one)\n"
+    )
+
+
+def test_a_taken_admin_address_is_told_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["run", "--listen", "127.0.0.1:0", "--admin", address]) == 2
+
+    told = capsys.readouterr().err
+    assert f"admin address {address} cannot" in told
+    assert "--admin H:P" in told
 
 
 def test_every_command_of_the_contract_has_help() -> None:
@@ -137,9 +175,12 @@ def test_a_command_that_ends_by_a_signal_gives_the_shells_code() -> None:
     ("command", "code"), [([], 2), (["/nowhere/no-such-command"], 127)]
 )
 def test_a_command_that_is_not_there_is_told_by_the_code(
-    command: list[str], code: int
+    command: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["exec", "--", *command]) == code
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "command" in told.err
 
 
 def test_a_signal_to_exec_is_passed_on_to_the_command(tmp_path: Path) -> None:
@@ -152,9 +193,7 @@ def test_a_signal_to_exec_is_passed_on_to_the_command(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-m", "deuz_proxy", "exec", "--"]
     with running_process([*command, sys.executable, "-c", script], log, None) as ran:
-        end = time.monotonic() + 20
-        while "ready" not in log.read_text() and time.monotonic() < end:
-            time.sleep(0.05)
+        until_told(log, "ready")
         ran.terminate()
         assert ran.wait(10) == 9
 
@@ -163,6 +202,61 @@ def test_compile_reads_stdin_and_tells_malformed_input_by_code_2() -> None:
     ended = run("compile", text="not json")
 
     assert ended.returncode == 2
+    assert "not JSON" in ended.stdout
+
+
+def test_compile_without_input_says_so_and_not_that_it_is_no_json() -> None:
+    ended = run("compile", text="\n")
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "deuz-sidecar compile: standard input is empty\n"
+
+
+def test_compile_takes_files_with_a_profile_alone() -> None:
+    ended = run("compile", "--request", "c.json", text="{}")
+
+    assert ended.returncode == 2
+    assert "--request, --candidates, --policy go with --profile" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["lint", "{}"],
+        ["compile", "--profile", "project-context-compiler"]
+        + [
+            text
+            for name in ("request", "candidates", "policy")
+            for text in (f"--{name}", "{}")
+        ],
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "nope")
+
+    assert main([each.format(missing) for each in arguments]) == 2
+    assert capsys.readouterr().err == (
+        f"deuz-sidecar: {missing}: cannot be read: no such file or directory\n"
+    )
+
+
+def test_every_option_that_is_shown_is_explained() -> None:
+    (commands,) = (
+        action
+        for action in make_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    silent = [
+        f"{name} {action.dest}"
+        for name, parser in commands.choices.items()
+        for action in parser._actions
+        if not action.help
+    ]
+
+    assert silent == []
+    assert "workers" not in commands.choices["run"].format_help()
 
 
 def test_a_profile_needs_its_three_files(capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,10 +318,14 @@ def test_the_fake_provider_runs_from_the_command_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = [sys.executable, "-m", "deuz_proxy", "fake-provider"]
     with running_process([*command, "--listen", "127.0.0.1:0"], log, None) as process:
-        end = time.monotonic() + 20
-        while "http://" not in log.read_text() and time.monotonic() < end:
-            time.sleep(0.05)
+        until_told(log, "http://")
         url = "http://" + log.read_text().split("http://")[1].split()[0]
+        until_told(log, "openai")
+        config = log.read_text().partition("FILE:\n")[2]
+        upstreams = parse_config(
+            config, name="told", folder=tmp_path, environ={}
+        ).upstreams
+        assert {upstreams[name].url for name in ("anthropic", "openai")} == {url}
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(f"{url}/nothing", timeout=5)
         process.terminate()

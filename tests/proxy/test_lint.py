@@ -92,7 +92,21 @@ def test_the_report_ends_with_the_sums(tmp_path: Path) -> None:
     assert lines[0].startswith("line 2: conversation 1 broken at tools 0, byte ")
     assert "tool_added, owner client" in lines[0]
     assert lines[1] == "line 3: not understood (unknown_shape)"
-    assert lines[2].startswith("2 requests in 1 conversations, 1 skipped: 1 prefix")
+    assert lines[2].startswith(
+        "2 requests in 1 conversation, 1 skipped: 1 prefix break, "
+    )
+
+
+def test_a_system_prompt_that_is_gone_has_no_place_in_the_body(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "captured.jsonl"
+    bodies = [anthropic_body(TURNS[:1], system="s" * 99), anthropic_body(TURNS)]
+    path.write_bytes(b"\n".join(bodies))
+
+    first, _ = lint_file(path, is_json=False)
+
+    assert "broken at system: system_removed" in first
 
 
 def test_machines_get_one_json_object_a_line(tmp_path: Path) -> None:

@@ -130,9 +130,31 @@ async def test_a_command_gets_the_variables_and_its_code_is_returned() -> None:
     settings = Settings(None, "127.0.0.1:0", "127.0.0.1:0")
     environ = {"PATH": os.environ["PATH"], "OPENAI_BASE_URL": "http://else"}
 
-    assert await run_command(["sh", "-c", script], settings, environ) == 5
-    assert await run_command(["sh", "-c", "kill -9 $$"], settings, environ) == 137
-    assert await run_command(["/no/such"], settings, environ) == 127
+    async def ran(*argv: str) -> tuple[int, list[str]]:
+        told: list[str] = []
+        return await run_command(argv, settings, environ, told.append), told
+
+    code, told = await ran("sh", "-c", script)
+    assert code == 5
+    assert len(told) == 1
+    assert told[0].startswith(
+        "deuz-sidecar exec: admin page and metrics on http://127.0.0.1:"
+    )
+    assert (await ran("sh", "-c", "kill -9 $$"))[0] == 137
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [("/no/such", 127, "command not found"), ("/dev", 126, "not a program")],
+)
+async def test_a_command_that_cannot_be_started_is_named(
+    command: str, code: int, words: str
+) -> None:
+    told: list[str] = []
+    settings = Settings(None, "127.0.0.1:0", "127.0.0.1:0")
+
+    assert await run_command([command], settings, {}, told.append) == code
+    assert told[-1].startswith(f"deuz-sidecar exec: {command}: {words}")
 
 
 def test_the_common_sdks_are_pointed_at_one_address() -> None:

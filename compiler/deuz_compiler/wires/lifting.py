@@ -56,6 +56,8 @@ class Rules(msgspec.Struct, frozen=True):
     # A parameter at its default is as good as absent, and so is one that is null.
     defaults: tuple[tuple[str, Any], ...] = ()
     is_params_last: bool = False
+    # Without one nothing is read from the cache; None where all is cached by itself.
+    cache_marker: bytes | None = None
     server_state: str | None = None
     is_continued: Callable[[bytes], bool] = bool
 

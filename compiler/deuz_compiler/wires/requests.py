@@ -74,6 +74,12 @@ def user_text(wire: str, raw: bytes) -> str:
     return _PARTS[wire].user_text(raw)
 
 
+def may_read_cache(envelope: Envelope) -> bool:
+    """Tell whether the request lets the provider read what it has in its cache."""
+    marker = _RULES[envelope.wire].cache_marker
+    return marker is None or marker in envelope.body
+
+
 def ask_once(wire: str, *, model: str, text: str, output_tokens: int) -> bytes:
     """Return a whole request that asks the model one thing, without tools or stream."""
     body: dict[str, object] = {"model": model}

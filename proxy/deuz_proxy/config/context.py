@@ -59,10 +59,16 @@ class Refresh(Section):
     """When sources are asked again, and how long they may take."""
 
     min_steps: int = Field(
-        default=1, ge=1, le=1000, description="Requests between two refreshes."
+        default=1,
+        ge=1,
+        le=1000,
+        description="Answers of the assistant from one block to the next.",
     )
     max_passes: int = Field(
-        default=8, ge=1, le=1000, description="Refreshes of one conversation at most."
+        default=8,
+        ge=1,
+        le=1000,
+        description="Blocks of one conversation; then only mandatory records enter.",
     )
     candidates_per_source: int = Field(
         default=20, ge=1, le=1000, description="Candidates a source may offer at once."

@@ -36,6 +36,8 @@ _BUILT_IN_PATHS: tuple[tuple[str, str], ...] = (
     ("/chat/completions", "openai"),
     ("/responses", "openai"),
 )
+# What people and scrapers look for at the wrong one of the two addresses.
+_ADMIN_PATHS = frozenset({"/metrics", "/healthz", "/readyz"})
 # A probe of a base URL that has no path, as coding agents send it first: of the
 # built-in providers' clients only this one's do; it carries no credential.
 _PROBED = "anthropic"
@@ -109,7 +111,7 @@ def resolve_target(config: Config, target: str, headers: Headers = ()) -> Target
     route = next((each for each in config.routes if _fits(each, named, path)), None)
     upstream = (route.upstream if route else None) or named or _by_path(path, headers)
     if upstream is None:
-        raise UnknownUpstream(upstream="(none for this path)")
+        raise UnknownUpstream(upstream=None, is_admin=path in _ADMIN_PATHS)
     return _target(config, upstream, whole, route)
 
 

@@ -8,6 +8,7 @@ Rules:
 import asyncio
 import json
 import signal
+import socket
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
@@ -25,6 +26,7 @@ from deuz_proxy.demo.provider import (
     ToolCall,
 )
 from deuz_proxy.demo.script import MODEL, STEPS, SYSTEM, TOOLS, WINDOW_TOKENS, Step
+from deuz_proxy.demo.words import LEGEND, count_words, describe
 
 _CONFIG = """
 listen: 127.0.0.1:{port}
@@ -48,6 +50,7 @@ context:
           text: "The team wants short answers and the number that proves them."
           mandatory: true
 """
+_HOST = "127.0.0.1"
 _PORTS = (4141, 4142)
 _MINIMUM_CACHED_TOKENS = 128
 
@@ -71,8 +74,8 @@ async def run_demo(*, tell: Tell, is_once: bool) -> int:
             path = _write_config(Path(folder), provider.url, is_once=is_once)
             async with running_app(Settings(path), {}) as app:
                 is_good = await _tell_story(app, tell)
-                _tell_where(app, tell, is_once=is_once)
                 if not is_once:
+                    _tell_where(app, tell)
                     await _until_stopped()
     finally:
         await provider.close()
@@ -84,7 +87,7 @@ def _write_config(folder: Path, url: str, *, is_once: bool) -> Path:
     notes.mkdir()
     for note in resources.files("deuz_proxy.demo").joinpath("notes").iterdir():
         (notes / note.name).write_bytes(note.read_bytes())
-    port, admin = (0, 0) if is_once else _PORTS
+    port, admin = _PORTS if not is_once and _are_free(_PORTS) else (0, 0)
     path = folder / "deuz.yaml"
     path.write_text(
         _CONFIG.format(
@@ -99,13 +102,23 @@ def _write_config(folder: Path, url: str, *, is_once: bool) -> Path:
     return path
 
 
+def _are_free(ports: Sequence[int]) -> bool:
+    """Tell whether nobody listens there, such as a sidecar that runs already."""
+    for port in ports:
+        try:
+            socket.create_server((_HOST, port)).close()
+        except OSError:
+            return False
+    return True
+
+
 async def _tell_story(app: App, tell: Tell) -> bool:
     tell("A scripted agent talks to a fake provider, through the sidecar.\n")
     seen: list[Mapping[str, Any]] = []
     history: list[Json] = []
     async with aiohttp.ClientSession() as session:
         for number, step in enumerate(STEPS, start=1):
-            tell(f"turn {number}: {step.text}")
+            tell(f"question {number}: {step.text}")
             if step.remark:
                 tell(f"    ({step.remark})")
             seen += await _talk(app, session, history, step, tell)
@@ -119,12 +132,13 @@ async def _talk(
     step: Step,
     tell: Tell,
 ) -> list[Mapping[str, Any]]:
-    """Say one turn and follow the agent's loop until it has answered."""
+    """Ask one question and follow the agent's loop until it has answered."""
     history.append({"role": "user", "content": step.text})
     seen: list[Mapping[str, Any]] = []
     while True:
         answer = await _send(app, session, history, step)
-        (told,) = app.feed.requests(1)
+        (newest,) = app.feed.requests(1)
+        told = app.feed.request(str(newest["id"])) or newest
         seen.append(told)
         for line in describe(told):
             tell(f"    {line}")
@@ -213,54 +227,6 @@ def _has_result(request: ProviderRequest, step: Step) -> bool:
     return text.find('"tool_result"', question) >= 0
 
 
-def describe(told: Mapping[str, Any]) -> list[str]:
-    """Return what the sidecar reported of a request, as lines to read."""
-    lines = [*_overflow_lines(told), _verdict_line(told)]
-    compile_ = told.get("compile")
-    if compile_:
-        lines.append(
-            f"context: {compile_['selected']} records selected, "
-            f"{compile_['excluded']} left out, {compile_['tokens']} tokens "
-            f"({compile_['refresh_reason']})"
-        )
-    for placement in told.get("placements", ()):
-        if placement["is_new"]:
-            records = ", ".join(placement["records"])
-            lines.append(f"placed behind turn {placement['turn']}: {records}")
-    return lines
-
-
-def _verdict_line(told: Mapping[str, Any]) -> str:
-    verdict = told.get("verdict") or {}
-    usage = told.get("usage") or {}
-    words = f"prefix {verdict.get('verdict', 'unknown')}"
-    if verdict.get("cause"):
-        words += (
-            f" at {verdict['segment']}, byte {verdict.get('offset')}: "
-            f"{verdict['cause']}, owner {verdict['owner']}, "
-            f"{verdict['lost_tokens']} tokens lost"
-        )
-    return (
-        f"{words}; read {usage.get('cache_read') or 0} from the cache, "
-        f"wrote {usage.get('cache_write') or 0}, "
-        f"{usage.get('input_uncached') or 0} uncached"
-    )
-
-
-def _overflow_lines(told: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"overflow {overflow['outcome']}: {overflow.get('requested_tokens')} tokens "
-        f"asked, {overflow.get('limit_tokens')} fit"
-        for overflow in told.get("overflows", ())
-    ]
-    lines += [
-        f"{compaction['layer']}: {compaction['tokens_before']} to "
-        f"{compaction['tokens_after']} tokens"
-        for compaction in told.get("compactions", ())
-    ]
-    return lines
-
-
 def _is_complete(seen: Sequence[Mapping[str, Any]], tell: Tell) -> bool:
     """Check that the story was told: a break, a recovery, and no change of ours."""
     breaks = [
@@ -275,20 +241,22 @@ def _is_complete(seen: Sequence[Mapping[str, Any]], tell: Tell) -> bool:
     placed = sum(
         placement["is_new"] for told in seen for placement in told["placements"]
     )
-    tell(
-        f"\n{len(STEPS)} turns, {len(seen)} requests: {placed} blocks placed, "
-        f"{len(breaks)} prefix breaks, {len(recovered)} overflow recovered"
+    sums = (
+        count_words(len(seen), "request"),
+        f"{count_words(placed, 'block')} placed",
+        count_words(len(breaks), "prefix break"),
+        f"{count_words(len(recovered), 'overflow')} recovered",
     )
+    tell(f"\n{count_words(len(STEPS), 'question')}, {', '.join(sums)}\n\n{LEGEND}")
     is_client = any(v["owner"] == "client" for v in breaks)
     return bool(is_client and recovered and placed)
 
 
-def _tell_where(app: App, tell: Tell, *, is_once: bool) -> None:
+def _tell_where(app: App, tell: Tell) -> None:
     tell(f"\npage     {app.addresses.admin}/")
     tell(f"metrics  {app.addresses.admin}/metrics")
     tell(f"proxy    {app.addresses.listen}")
-    if not is_once:
-        tell("\nPress Ctrl+C to end.")
+    tell("\nPress Ctrl+C to end.")
 
 
 async def _until_stopped() -> None:

@@ -14,7 +14,8 @@ from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import response_headers
 from deuz_proxy.edge.http1_connection import Connection
 from deuz_proxy.edge.http1_flow import Inbox
-from deuz_proxy.edge.http1_wire import Length, Lines, RequestHead
+from deuz_proxy.edge.http1_framing import Length
+from deuz_proxy.edge.http1_wire import Lines, RequestHead
 from deuz_proxy.errors import BodyTooLarge
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -200,6 +201,8 @@ class Http1Client:
             lines.append((b"Connection", b"close"))
 
     def _begin(self, status: int, reason: str, lines: Lines) -> None:
+        if self._connection.transport.is_closing():
+            raise ConnectionResetError
         self.has_started = True
         text = b"".join([b"%b: %b\r\n" % line for line in lines])
         self._held = b"HTTP/1.1 %d %b\r\n%b\r\n" % (

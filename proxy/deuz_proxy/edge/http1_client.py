@@ -14,15 +14,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import cast
 
 from deuz_proxy.edge.http1_flow import Inbox, Outlet
-from deuz_proxy.edge.http1_wire import (
-    AnswerHead,
-    Endless,
-    Framing,
-    Head,
-    Lines,
-    NotHttp,
-    read_answer,
-)
+from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
+from deuz_proxy.edge.http1_wire import AnswerHead, Head, Lines, read_answer
 from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
 
 # Below it, one copy is cheaper than a second buffer to write.
@@ -42,6 +35,11 @@ class Exchange:
         self.answer: AnswerHead | None = None
         self.framing: Framing | None = None
         self.inbox = inbox
+
+    @property
+    def is_switched(self) -> bool:
+        """Whether the connection speaks another protocol now."""
+        return self.answer is not None and self.answer.status == _SWITCHED
 
 
 class Connection(asyncio.Protocol):
@@ -77,6 +75,11 @@ class Connection(asyncio.Protocol):
         return self._exchange is None
 
     @property
+    def is_tls(self) -> bool:
+        """Whether what is written is encrypted first."""
+        return self.transport.get_extra_info("ssl_object") is not None
+
+    @property
     def is_ready(self) -> bool:
         """Whether a request may be sent on it.
 
@@ -89,8 +92,11 @@ class Connection(asyncio.Protocol):
         """Begin an exchange; the request is to be written now."""
         self.since = self._loop.time()
         inbox = Inbox(self.transport, self._loop)
-        self._exchange = Exchange(inbox, method, is_switch=is_switch)
-        return self._exchange
+        self._exchange = exchange = Exchange(inbox, method, is_switch=is_switch)
+        if self.transport.is_closing():
+            # It ended before its first request; the loop will not say so again.
+            self.fail(ConnectionResetError())
+        return exchange
 
     def write(self, head: bytes, body: bytes | None) -> None:
         """Write a request whose body is here."""
@@ -152,6 +158,10 @@ class Connection(asyncio.Protocol):
     def end(self) -> bool:
         """End the exchange; tell whether the connection may serve another."""
         exchange, self._exchange = self._exchange, None
+        if exchange is not None and exchange.is_switched:
+            # What was written to a tunnel before its end still arrives.
+            self.transport.close()
+            return False
         is_sent = self.sending is None or self.sending.done()
         if exchange is None or not is_sent or not self._is_kept:
             self.abort()
@@ -205,8 +215,11 @@ class Connection(asyncio.Protocol):
         """Take what the upstream sent."""
         self.since = self._loop.time()
         exchange = self._exchange
-        if exchange is None or exchange.inbox.is_over:
-            # Nobody asked for it.
+        if exchange is None:
+            # Nobody asked: what it is, only the upstream knows.
+            self.abort()
+            return
+        if exchange.inbox.is_over:
             self._is_kept = False
             return
         try:

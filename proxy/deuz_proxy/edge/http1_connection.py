@@ -15,15 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
-from deuz_proxy.edge.http1_wire import (
-    Endless,
-    Framing,
-    Head,
-    HeadTooLong,
-    NotHttp,
-    RequestHead,
-    read_request,
-)
+from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
+from deuz_proxy.edge.http1_wire import Head, HeadTooLong, RequestHead, read_request
 from deuz_proxy.errors import RequestMalformed, SidecarError
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -93,6 +86,7 @@ class Connection(asyncio.Protocol):
         """
         if self._is_taken:
             self._request, self._is_taken = None, False
+            self.inbox.drop()
             self.since = self.loop.time()
         if self.is_last or self.transport.is_closing():
             return None
@@ -115,8 +109,9 @@ class Connection(asyncio.Protocol):
         Closed over unread bytes, a connection is reset, and with it what we said.
         """
         self._is_deaf = True
-        self._request = None
+        self._request, self._is_taken = None, False
         self.inbox.drop()
+        self._read_backlog()
         if not self.transport.is_closing():
             self.transport.write_eof()
             await asyncio.sleep(seconds)
@@ -193,15 +188,15 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Take the client's end."""
-        if self._is_tunnel:
+        if self._is_tunnel and not self._is_deaf:
             self.inbox.end()
             self.inbox.waiter.wake()
             return True
         self.is_last = True
-        if not self.is_answered:
-            self.cut()
-        elif self._request is None:
+        if self._request is None:
             self._quit()
+        elif not self._is_settling:
+            self.cut()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -210,9 +205,7 @@ class Connection(asyncio.Protocol):
         self.outlet.lose()
         self.inbox.end(ConnectionResetError())
         self.inbox.waiter.wake()
-        # Who broke an answer off, or finished it, need not be told.
-        is_settling = self.is_answered and self._request is not None
-        if self.task is not None and not is_settling:
+        if self.task is not None and not self._is_settling:
             self.task.cancel()
         self._leave(self)
 
@@ -223,6 +216,11 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on: it has read."""
         self.outlet.resume()
+
+    @property
+    def _is_settling(self) -> bool:
+        """Whether its task has answered, or broken off, and still has to do."""
+        return self._is_taken and self.is_answered
 
     def _quit(self) -> None:
         self.transport.close()
@@ -272,7 +270,7 @@ class Connection(asyncio.Protocol):
 
     def _put_off(self, data: bytes) -> None:
         self._backlog += data
-        if len(self._backlog) > _MOST_BACKLOG_BYTES and not self._is_crowded:
+        if len(self._backlog) > _MOST_BACKLOG_BYTES:
             self._is_crowded = True
             self.transport.pause_reading()
 
@@ -283,6 +281,7 @@ class Connection(asyncio.Protocol):
         data, self._backlog = self._backlog, b""
         if self._is_crowded:
             self._is_crowded = False
-            self.transport.resume_reading()
-        if data:
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
+        if data and not self._is_deaf:
             self._take_head(data)

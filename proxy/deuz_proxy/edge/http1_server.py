@@ -20,6 +20,7 @@ from deuz_compiler import error_body
 from deuz_proxy.edge.answers import as_sidecar_error
 from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
 from deuz_proxy.edge.http1_connection import Connection
+from deuz_proxy.edge.http1_wire import RequestHead
 from deuz_proxy.errors import SidecarError
 
 _SWEEP_SECONDS = 0.5
@@ -150,16 +151,21 @@ class Http1Server:
         """Serve the connection's requests; its end is the end of the task."""
         try:
             is_open = True
-            while is_open and (request := await connection.next_request()):
+            while is_open and (request := await self._next(connection)):
                 client = Http1Client(connection, request)
                 await self._serve(Http1Incoming(connection, request), client)
                 is_open = await self._settle(connection, client)
-        except SidecarError as fault:
-            await self._end(connection, fault)
         except Exception as fault:  # noqa: BLE001  # One must not end all the others.
             as_sidecar_error(fault)
         finally:
             connection.transport.close()
+
+    async def _next(self, connection: Connection) -> RequestHead | None:
+        try:
+            return await connection.next_request()
+        except SidecarError as fault:
+            await self._end(connection, fault)
+            return None
 
     async def _settle(self, connection: Connection, client: Http1Client) -> bool:
         """Tell whether the connection may go on behind this answer."""

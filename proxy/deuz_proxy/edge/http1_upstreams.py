@@ -154,30 +154,38 @@ class Http1Upstreams:
         return None
 
     async def _connect(self, origin: Origin, base: str) -> Connection:
-        loop = self._loop
+        made = Connection(
+            base,
+            self._loop,
+            enter=lambda entered: self._connections.update({entered: origin}),
+            leave=self._lose,
+        )
         try:
             async with asyncio.timeout(self._connect_seconds):
-                found = await loop.getaddrinfo(
-                    origin.host, origin.port, type=socket.SOCK_STREAM
-                )
-                sock = await aiohappyeyeballs.start_connection(
-                    found, happy_eyeballs_delay=_SECOND_TRY_SECONDS, loop=loop
-                )
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                _, connection = await loop.create_connection(
-                    lambda: Connection(
-                        base,
-                        loop,
-                        enter=lambda made: self._connections.update({made: origin}),
-                        leave=self._lose,
-                    ),
-                    sock=sock,
-                    ssl=self._context() if origin.is_tls else None,
-                    server_hostname=origin.host if origin.is_tls else None,
-                )
-        except (OSError, UnicodeError) as fault:
-            raise UpstreamUnreachable(upstream=base) from fault
-        return connection
+                await self._dial(origin, made)
+        except BaseException as fault:
+            # One that was made just as its request was given up has no other owner.
+            if made in self._connections:
+                made.abort()
+            if isinstance(fault, OSError | UnicodeError):
+                raise UpstreamUnreachable(upstream=base) from fault
+            raise
+        return made
+
+    async def _dial(self, origin: Origin, made: Connection) -> None:
+        found = await self._loop.getaddrinfo(
+            origin.host, origin.port, type=socket.SOCK_STREAM
+        )
+        sock = await aiohappyeyeballs.start_connection(
+            found, happy_eyeballs_delay=_SECOND_TRY_SECONDS, loop=self._loop
+        )
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        await self._loop.create_connection(
+            lambda: made,
+            sock=sock,
+            ssl=self._context() if origin.is_tls else None,
+            server_hostname=origin.host if origin.is_tls else None,
+        )
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -188,8 +196,7 @@ class Http1Upstreams:
     def _write(
         self, connection: Connection, head: bytes, body: Body, own: dict[bytes, bytes]
     ) -> None:
-        is_tls = self._connections[connection].is_tls
-        if isinstance(body, bytes) and is_tls and len(body) > _SLICE_BYTES:
+        if isinstance(body, bytes) and connection.is_tls and len(body) > _SLICE_BYTES:
             body = _slices(body)
         if body is None or isinstance(body, bytes):
             connection.write(head, body)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes: heads read, bodies taken out of their framing. It does no I/O.
+"""The heads of HTTP/1.1 messages, read from bytes; no I/O.
 
 Rules:
 - A request is read strictly, since what two readers take differently can be smuggled: a
@@ -7,177 +7,50 @@ Rules:
 - An answer's head is read as its clients would: bare line ends, folded lines and odd
   names pass. How long its body is, is read as strictly as a request's.
 - Names and values are the bytes received; only the space around a value goes.
-- Chunk extensions and trailers end here.
 """
 
 import re
-from typing import Protocol
 
 import msgspec
+
+from deuz_proxy.edge.http1_framing import Chunked, Endless, Framing, Length, NotHttp
 
 Lines = list[tuple[bytes, bytes]]
 
 # A head ends at the first empty line, however its lines end.
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
 _REQUEST = re.compile(
-    rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e\x80-\xff]+) HTTP/1\.([01])"
+    rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) "
+    # A path; the server itself; or, as to a forward proxy, a whole address.
+    rb"((?:/|[A-Za-z][A-Za-z0-9+.\-]*://)[\x21-\x7e]*|\*) "
+    rb"HTTP/1\.([01])"
 )
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (.*))?")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
-_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _NAME_BYTES = (
     b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 _HEAD_BYTES = b"\t\r\n" + bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
 _SPECIAL = frozenset(
-    {b"connection", b"content-length", b"expect", b"transfer-encoding", b"upgrade"}
+    {
+        b"connection",
+        b"content-length",
+        b"expect",
+        b"host",
+        b"transfer-encoding",
+        b"upgrade",
+    }
 )
 _BODYLESS = frozenset({204, 304})
 _FIRST_FINAL = 200
 # Four lines as long as any may be, or so many short ones.
 MAX_HEAD_BYTES = 262_144
 MAX_LINES = 512
-MAX_CHUNK_LINE_BYTES = 4096
-MAX_TRAILER_BYTES = 65_536
-
-
-class NotHttp(Exception):
-    """These bytes are not what they should be. The message never holds any of them."""
 
 
 class HeadTooLong(NotHttp):
     """A head is longer than the limit."""
-
-
-class Framing(Protocol):
-    """What takes one body out of the bytes of its connection."""
-
-    is_complete: bool
-
-    def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return the body's bytes among these, and what stands behind its end.
-
-        Raises:
-            NotHttp: the framing is broken.
-        """
-
-
-class Length:
-    """A body whose length was stated."""
-
-    __slots__ = ("_left_bytes", "is_complete", "stated_bytes")
-
-    def __init__(self, stated_bytes: int) -> None:
-        self.stated_bytes = stated_bytes
-        self._left_bytes = stated_bytes
-        self.is_complete = stated_bytes == 0
-
-    def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take no more than was stated; what was read at once stays uncopied."""
-        extra = len(data) - self._left_bytes
-        if extra < 0:
-            self._left_bytes = -extra
-            return data, b""
-        piece, rest = (
-            (data, b"")
-            if extra == 0
-            else (data[: self._left_bytes], data[self._left_bytes :])
-        )
-        self._left_bytes = 0
-        self.is_complete = True
-        return piece, rest
-
-
-class Endless:
-    """A body that ends with its connection, or a tunnel."""
-
-    __slots__ = ("is_complete",)
-
-    def __init__(self) -> None:
-        self.is_complete = False
-
-    def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take everything."""
-        return data, b""
-
-
-class Chunked:
-    """A body in chunks. What came in one read comes out as one piece."""
-
-    __slots__ = ("_is_in_trailer", "_kept", "_left", "_trailer_bytes", "is_complete")
-
-    def __init__(self) -> None:
-        self._kept = b""
-        # Bytes of the current chunk that have not come, its line end included.
-        self._left = 0
-        self._is_in_trailer = False
-        self._trailer_bytes = 0
-        self.is_complete = False
-
-    def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take chunks out of their framing; cut anywhere, the bytes are the same."""
-        if not self._left and not self._kept and not self._is_in_trailer:
-            # An event of a stream is most often one chunk in one read.
-            end = data.find(b"\r\n")
-            size = _CHUNK.fullmatch(data, 0, end) if end > 0 else None
-            if size is not None and len(data) == end + int(size[1], 16) + 4:
-                if data.endswith(b"\r\n") and len(data) > end + 4:
-                    return data[end + 2 : -2], b""
-        if self._kept:
-            data, self._kept = self._kept + data, b""
-        pieces: list[bytes] = []
-        at = 0
-        while at < len(data) and not self.is_complete:
-            if self._left:
-                at = self._take_chunk(data, at, pieces)
-                continue
-            end = data.find(b"\r\n", at)
-            if end < 0:
-                self._keep(data[at:])
-                at = len(data)
-                break
-            self._read_line(data[at:end])
-            at = end + 2
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return body, data[at:]
-
-    def _take_chunk(self, data: bytes, at: int, pieces: list[bytes]) -> int:
-        """Take what there is of the current chunk; return where to go on."""
-        end = min(at + self._left, len(data))
-        self._left -= end - at
-        # The last two of them are the line end behind the chunk.
-        ends_in = max(0, 2 - self._left)
-        piece = data[at : max(at, end - ends_in)]
-        if piece:
-            pieces.append(piece)
-        line_end = data[at + len(piece) : end]
-        first = 2 - self._left - len(line_end)
-        if line_end and line_end != b"\r\n"[first : first + len(line_end)]:
-            raise NotHttp("chunk without its line end")
-        return end
-
-    def _read_line(self, line: bytes) -> None:
-        if self._is_in_trailer:
-            self._trailer_bytes += len(line)
-            if self._trailer_bytes > MAX_TRAILER_BYTES:
-                raise NotHttp("trailer too long")
-            self.is_complete = not line
-            return
-        size = _CHUNK.fullmatch(line)
-        if size is None:
-            raise NotHttp("not the size of a chunk")
-        length = int(size[1], 16)
-        self._is_in_trailer = length == 0
-        self._left = length + 2 if length else 0
-
-    def _keep(self, start: bytes) -> None:
-        """Keep the start of a line until the rest of it comes."""
-        if len(start) > MAX_CHUNK_LINE_BYTES and not self._is_in_trailer:
-            raise NotHttp("size of a chunk too long")
-        if len(start) > MAX_TRAILER_BYTES:
-            raise NotHttp("trailer too long")
-        self._kept = start
 
 
 class Head:
@@ -266,6 +139,9 @@ def read_request(head: bytes) -> RequestHead:
         raise NotHttp("not the name of a line")
     special = _special(lines)
     is_old = opening[3] == b"0"
+    hosts = len(special.get(b"host", ()))
+    if hosts > 1 or not (hosts or is_old):
+        raise NotHttp("not one host")
     options = _options(special)
     return RequestHead(
         method=opening[1],

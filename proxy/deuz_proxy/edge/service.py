@@ -3,18 +3,25 @@
 Rules:
 - Faults of the line end here, and only here: each becomes an answer and is counted.
 - A client that has gone is not answered.
+- What the client was told is no fault that nobody saw: only what was not admitted, or
+  has no name, is counted as one.
 """
 
+import logging
 from collections.abc import Callable
 
 from deuz_proxy.config.routing import resolve_target
 from deuz_proxy.edge.answers import answer_error, as_sidecar_error
 from deuz_proxy.edge.inbound import HttpClient, HttpIncoming
-from deuz_proxy.errors import SidecarError
+from deuz_proxy.errors import SidecarError, UpstreamUnreachable
 from deuz_proxy.observe.events import FaultCaught
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.serve import serve_call
+
+_log = logging.getLogger("deuz_proxy")
+# Often enough to be seen in a terminal, rare enough not to fill a log.
+_COMPLAIN_SECONDS = 60.0
 
 
 class Service:
@@ -22,6 +29,8 @@ class Service:
 
     def __init__(self, current: Callable[[], Runtime]) -> None:
         self._current = current
+        # By upstream: as many as the config names.
+        self._silent_until: dict[str, float] = {}
         self.in_flight = 0
 
     async def __call__(self, incoming: HttpIncoming, client: HttpClient) -> None:
@@ -42,14 +51,28 @@ class Service:
         runtime: Runtime,
         fault: SidecarError,
     ) -> None:
-        api, route = "", "unrouted"
+        api, route, where = "", "unrouted", "admit"
         try:
             target = resolve_target(runtime.config, incoming.target, incoming.headers)
             api, route = target.api or target.family, target.route
+            where = "forward"
+            self._complain(target.upstream, fault, runtime)
         except SidecarError:
             pass  # The fault itself says that there is no such place.
-        runtime.notice(FaultCaught(route, "forward", fault.code))
+        # Of an admitted request its own event tells; a fault without a name is a bug.
+        if where == "admit" or fault.code == SidecarError.code:
+            runtime.notice(FaultCaught(route, where, fault.code))
         try:
             await answer_error(client, api, fault)
         except OSError:
             client.abort()
+
+    def _complain(self, name: str, fault: SidecarError, runtime: Runtime) -> None:
+        """Tell the operator which upstream cannot be reached, not once a request."""
+        if not isinstance(fault, UpstreamUnreachable):
+            return
+        now = runtime.monotonic()
+        if now < self._silent_until.get(name, now):
+            return
+        self._silent_until[name] = now + _COMPLAIN_SECONDS
+        _log.warning("%s; see upstreams.%s.url", fault, name)

@@ -23,6 +23,7 @@ from yarl import URL
 
 from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import MAX_HEADER_BYTES, header_text, request_headers
+from deuz_proxy.edge.reaching import unreachable
 from deuz_proxy.errors import SidecarError, UpstreamBroken, UpstreamUnreachable
 
 # A read buffer that rarely pauses; answers are relayed as they come all the same.
@@ -131,7 +132,7 @@ class Upstreams:
                 middlewares=() if is_framed and _is_kept(lines) else (_exactly(lines),),
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as fault:
-            raise UpstreamUnreachable(upstream=base) from fault
+            raise unreachable(base, fault) from fault
         except (aiohttp.ClientError, OSError) as fault:
             if isinstance(fault.__cause__, SidecarError):
                 # The body that was being sent on is what broke.

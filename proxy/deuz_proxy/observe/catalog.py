@@ -295,7 +295,7 @@ LEDGER_BYTES = _gauge(
 FAULTS = _counter(
     "deuz_faults_total",
     "deuz.faults",
-    "Faults of the sidecar that did not reach the client.",
+    "Faults of the sidecar, and requests that led to no upstream.",
     ROUTE,
     Label("where", vocabulary.FAULT_PLACES),
     Label("code", vocabulary.FAULT_CODES),

@@ -44,13 +44,18 @@ class UpstreamCall:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One added block on the surface: where it sits and which records are in it."""
+    """One added block on the surface: where it sits and which records are in it.
+
+    `state` is `placed`, `shadow` (it would have been, the route only tries), or
+    `dropped`: new in a request that was not accepted, so it is not kept.
+    """
 
     turn: int
     records: tuple[str, ...]
     tokens: int
     is_new: bool
     form: str = "turn"
+    state: str = "placed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +192,7 @@ class RequestFinished:
 
 @dataclass(frozen=True, slots=True)
 class LedgerUsed:
-    """One ledger operation (`read`, `commit`, `evict`) and the store's size after it."""
+    """One ledger operation (`read`, `commit`, `evict`), and the size after it."""
 
     op: str
     status: str
@@ -199,7 +204,10 @@ class LedgerUsed:
 
 @dataclass(frozen=True, slots=True)
 class FaultCaught:
-    """A fault of ours that did not reach the client. `code` is a stable word."""
+    """A fault of ours, or a request that was not admitted. `code` is a stable word.
+
+    What an admitted request was refused for is in its own event.
+    """
 
     route: str
     where: str

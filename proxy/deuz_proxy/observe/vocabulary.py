@@ -156,6 +156,7 @@ FAULT_CODES = (
     "unknown_upstream",
     "context_refused",
     "config_invalid",
+    "listen_failed",
     "store_failed",
     "compiler_error",
     "not_lifted",

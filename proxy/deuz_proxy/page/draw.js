@@ -61,7 +61,8 @@ function drawLabels(segments) {
   const shown = segments.filter((segment) => words.segmentTotal(segment) > 0);
   if (!shown.length) return null;
   return make("div", { class: "labels quiet", "aria-hidden": "true" }, shown.map((segment) => {
-    const label = make("span", null, words.segmentLabel(segment.segment));
+    const title = words.segmentWords(segment);
+    const label = make("span", { title, "data-segment": segment.segment }, words.segmentLabel(segment.segment));
     label.style.flexGrow = words.segmentTotal(segment);
     return label;
   }));
@@ -76,7 +77,7 @@ function drawSegment(segment) {
 }
 
 function drawShare(segment, share, tokens) {
-  const title = `${words.segmentName(segment.segment)}: ${words.count(tokens, "token")} ${share}`;
+  const title = `${words.segmentName(segment.segment)}: ${words.count(tokens, "token")} ${words.shareName(share)}`;
   const part = make("i", { class: `share ${share}`, "data-share": share, title });
   part.style.flexGrow = tokens;
   return part;
@@ -113,11 +114,14 @@ function drawNotes(request) {
   const notes = [
     ...request.overflows.map((overflow) => ["overflow", words.overflowWords(overflow)]),
     ...request.compactions.map((compaction) => ["compaction", words.compactionWords(compaction)]),
-    ...request.placements.map((placement) => ["placement", `Placed: ${words.placementWords(placement)}`]),
+    ...request.placements.map((placement) => ["placement", words.placementWords(placement)]),
   ];
   if (request.compile?.fallback) notes.unshift(["fault", `No context added: ${words.plain(request.compile.fallback)}`]);
   if (request.error) notes.unshift(["fault", `Error: ${words.plain(request.error)}`]);
-  if (request.passthrough) notes.push(["passthrough", `Passed through untouched: ${words.plain(request.passthrough)}`]);
+  const leftOut = words.leftOutWords(request.compile);
+  if (leftOut) notes.push(["left-out", leftOut]);
+  // Of a route that only watches it is the normal case, and its mode is in the head.
+  if (request.passthrough && request.passthrough !== request.mode) notes.push(["passthrough", `Passed through untouched: ${words.plain(request.passthrough)}`]);
   if (request.sidecar_mutations) notes.unshift(["fault", "The sidecar changed the prefix: please report this"]);
   if (!notes.length) return null;
   return make("ul", { class: "notes" }, notes.map(([kind, text]) => make("li", { "data-note": kind }, text)));
@@ -144,7 +148,7 @@ function drawRoom(request) {
     drawFacts(request),
     drawTable("Manifest: every candidate and why", ["record", "source", "tokens", "decision"], manifestRows(request)),
     drawTable("Sources", ["source", "status", "time", "selected", "tokens"], sourceRows(request)),
-    drawTable("Placed on the surface", ["behind turn", "records", "tokens", "since"], placementRows(request)),
+    drawTable("Added blocks", ["behind turn", "records", "tokens", "since"], placementRows(request)),
     drawTable("Time that the sidecar added", ["stage", "time"], stageRows(request)),
     drawTable("Calls to the upstream", ["purpose", "status", "time"], callRows(request)),
   ].filter(words.isKnown);
@@ -191,8 +195,14 @@ function placementRows(request) {
     `${placement.turn} (${placement.form})`,
     placement.records.join(", "),
     words.number(placement.tokens),
-    placement.is_new ? "this request" : "an earlier request",
+    sinceWords(placement),
   ]);
+}
+
+function sinceWords(placement) {
+  if (placement.state === "shadow") return "only tried";
+  if (placement.state === "dropped") return "not kept";
+  return placement.is_new ? "this request" : "an earlier request";
 }
 
 function stageRows(request) {
@@ -249,8 +259,8 @@ export function drawTotals(status) {
     drawTotal("Cached", words.percent(tokens.cached, tokens.input), `${words.number(tokens.cached)} of ${words.count(tokens.input, "input token")}`),
     drawTotal("Breaks", words.number(status.breaks), "Requests that lost tokens which the cache held"),
     drawTotal("Tokens lost", words.number(status.lost_tokens)),
-    drawTotal("Caused by us", words.number(status.sidecar_mutations), "Prefix changes that the sidecar caused; must stay 0", status.sidecar_mutations > 0),
-    drawTotal("Faults", words.number(blamed), blame || "Faults of the sidecar that no client saw", blamed > 0),
+    drawTotal("Unplanned by us", words.number(status.sidecar_mutations), "Prefix changes that the sidecar caused without meaning to; must stay 0. A recovered overflow is meant", status.sidecar_mutations > 0),
+    drawTotal("Faults", words.number(blamed), blame || "Faults of the sidecar, and requests that led to no upstream", blamed > 0),
   ];
 }
 

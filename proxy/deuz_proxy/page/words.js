@@ -37,6 +37,14 @@ const OWNERS = {
   unknown: "owner unknown",
 };
 
+const PLACEMENTS = {
+  placed: "Placed",
+  shadow: "Would place",
+  dropped: "Not placed, the request was not accepted",
+};
+
+const SHARES = { reused: "same as before", lost: "lost to a break", new: "new" };
+
 const VERDICTS = {
   first: "First request of its conversation",
   extended: "Prefix extended: all before the new part is reusable",
@@ -82,6 +90,11 @@ export function segmentName(name) {
   return SEGMENTS[name] ?? plain(name);
 }
 
+/** What became of a share, in the words of the legend. */
+export function shareName(share) {
+  return SHARES[share];
+}
+
 /** As short as it gets: a label has only its segment's width. */
 export function segmentLabel(name) {
   return segmentName(name).split(" ")[0];
@@ -94,7 +107,7 @@ export function segmentTotal(segment) {
 /** The shares of one segment in words, nothing said about a share of 0. */
 export function segmentWords(segment) {
   const shares = [
-    [segment.reused_tokens, "reused"],
+    [segment.reused_tokens, "same"],
     [segment.lost_tokens, "lost"],
     [segment.new_tokens, "new"],
   ].filter(([tokens]) => tokens > 0);
@@ -130,7 +143,8 @@ export function verdictWords(verdict) {
 function placeWords(verdict) {
   const place = [verdict.segment ?? "an unknown place"];
   if (isKnown(verdict.index)) place[0] += ` ${verdict.index}`;
-  if (isKnown(verdict.offset)) place.push(`byte ${number(verdict.offset)}`);
+  // Byte 0 is the body's brace: of what is gone there is no place.
+  if (verdict.offset) place.push(`byte ${number(verdict.offset)}`);
   return place.join(", ");
 }
 
@@ -162,7 +176,13 @@ export function placementWords(placement, shown = 3) {
   const rest = placement.records.length - shown;
   const more = rest > 0 ? ` and ${rest} more` : "";
   const since = placement.is_new ? "new, " : "";
-  return `${named}${more} — ${since}behind turn ${placement.turn}, ${count(placement.tokens, "token")}`;
+  const done = PLACEMENTS[placement.state] ?? plain(placement.state);
+  return `${done}: ${named}${more} — ${since}behind turn ${placement.turn}, ${count(placement.tokens, "token")}`;
+}
+
+/** What a compile left out; a request that added and left out nothing says nothing. */
+export function leftOutWords(compile) {
+  return compile?.excluded ? `${count(compile.excluded, "record")} left out: the reasons are under Details` : null;
 }
 
 export function overflowWords(overflow) {

@@ -7,7 +7,7 @@ Rules:
 - A shadow route goes all the way, and then sends the client's own bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -48,13 +48,22 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     if call.envelope is None:
         return Compiled(call.body)
     own_cause = "ledger_lost" if known.is_ledger_lost else None
+    pending = stay_bare(known.undecided, known.operations)
     if known.gathered is None or known.place is None:
-        return lay_out(call, known.operations, runtime, own_cause=own_cause)
+        compiled = lay_out(call, known.operations, runtime, own_cause=own_cause)
+        return replace(compiled, pending=pending)
     at_place = known.operations.get(known.place, ())
     block, told = add_context(call, known, runtime)
-    pending = {known.place: (*at_place, block or Bare())}
+    pending[known.place] = (*at_place, block or Bare())
     compiled = lay_out(call, {**known.operations, **pending}, runtime)
     return replace(compiled, pending=pending, compile=told)
+
+
+def stay_bare(
+    turns: Sequence[int], operations: Operations
+) -> dict[int, tuple[Operation, ...]]:
+    """Return the turns' operations, now saying that no block will stand behind them."""
+    return {turn: (*operations.get(turn, ()), Bare()) for turn in turns}
 
 
 def add_context(

@@ -60,9 +60,11 @@ async def _with_offers(
     call: Call, operations: Mapping[int, tuple[Operation, ...]], runtime: Runtime
 ) -> Known:
     due = _due_place(call, operations, runtime)
+    undecided = _undecided(call, operations) if runtime.sources else ()
     if due is None:
-        return Known(operations)
+        return Known(operations, undecided=undecided)
     place, reason = due
+    undecided = tuple(turn for turn in undecided if turn != place)
     try:
         gathered = await _gather(call, runtime, place, reason)
     except Exception as fault:
@@ -71,8 +73,8 @@ async def _with_offers(
         # What was placed before stays, whatever happens to what would be new.
         code = getattr(fault, "code", SidecarError.code)
         runtime.notice(FaultCaught(call.target.route, "recall", str(code)))
-        return Known(operations)
-    return Known(operations, gathered, place)
+        return Known(operations, undecided=(*undecided, place))
+    return Known(operations, gathered, place, undecided)
 
 
 async def _read_ledger(
@@ -91,20 +93,41 @@ def _due_place(
     place = place_for_context(envelope) if envelope else None
     if envelope is None or place is None or call.is_probe or not runtime.sources:
         return None
-    if any(isinstance(o, Append | Bare) for o in operations.get(place, ())):
-        return None
     blocks = [
         index
         for index, known in operations.items()
         if any(isinstance(operation, Append) for operation in known)
     ]
+    if place in blocks:
+        return None
+    # Only who asks for it gets a block behind a turn that was answered without one.
     if header(call.headers, b"x-deuz-refresh") == b"1":
         return place, "host-request"
+    if _is_decided(operations.get(place, ())):
+        return None
     if not blocks:
         return place, "initial"
     steps = sum(t.role == "assistant" for t in envelope.turns[max(blocks) :])
     is_due = steps >= runtime.config.context.refresh.min_steps
     return (place, "fresh-turn") if is_due else None
+
+
+def _is_decided(operations: Sequence[Operation]) -> bool:
+    return any(isinstance(operation, Append | Bare) for operation in operations)
+
+
+def _undecided(
+    call: Call, operations: Mapping[int, tuple[Operation, ...]]
+) -> tuple[int, ...]:
+    """Return the user's turns of which the ledger does not know what stands behind."""
+    turns = call.envelope.turns if call.envelope else ()
+    return tuple(
+        [
+            index
+            for index, turn in enumerate(turns)
+            if turn.is_fresh and not _is_decided(operations.get(index, ()))
+        ]
+    )
 
 
 async def _gather(call: Call, runtime: Runtime, place: int, reason: str) -> Gathered:

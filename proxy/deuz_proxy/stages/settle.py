@@ -18,6 +18,7 @@ from deuz_compiler import (
     Usage,
     Verdict,
     checkpoint_of,
+    may_read_cache,
     weigh_usage,
 )
 from deuz_proxy.calls import Call, Compiled, Sent, Totals
@@ -177,6 +178,9 @@ def _weighed(story: Story, usage: Usage | None) -> Verdict | None:
         return Verdict("side_call")
     baselines = compiled.sighting.baselines if compiled.sighting else ()
     latest = baselines[0] if baselines else None
+    envelope = story.call.envelope
+    if envelope is None or not may_read_cache(envelope):
+        return compiled.verdict
     return weigh_usage(compiled.verdict, latest, usage, now=story.call.at)
 
 
@@ -219,7 +223,7 @@ def _finished(
         ),
         verdict=verdict,
         segments=compiled.shares,
-        placements=_placements(compiled),
+        placements=_placements(story),
         compile=_told_compile(compiled, verdict),
         overflows=overflows,
         compactions=compiled.compactions,
@@ -238,19 +242,30 @@ def _usage_status(usage: Usage | None) -> str:
     return "anomalous" if usage.is_anomalous else "reported"
 
 
-def _placements(compiled: Compiled) -> tuple[Placement, ...]:
+def _placements(story: Story) -> tuple[Placement, ...]:
+    compiled = story.compiled
     if compiled.surface is None:
         return ()
-    return tuple(
-        Placement(
-            turn=block.turn,
-            records=tuple(f"{r.source}/{r.record_id}" for r in block.append.records),
-            tokens=block.append.tokens,
-            is_new=block.turn in compiled.pending,
-            form=block.append.form,
+    is_shadow = story.call.target.mode == "shadow"
+    is_accepted = story.sent is not None and story.sent.is_accepted
+    placements = []
+    for block in compiled.surface.blocks:
+        is_new = block.turn in compiled.pending
+        # What was placed before stays in the ledger, whatever became of this request.
+        state = "placed" if is_accepted or not is_new else "dropped"
+        placements.append(
+            Placement(
+                turn=block.turn,
+                records=tuple(
+                    f"{r.source}/{r.record_id}" for r in block.append.records
+                ),
+                tokens=block.append.tokens,
+                is_new=is_new,
+                form=block.append.form,
+                state="shadow" if is_shadow else state,
+            )
         )
-        for block in compiled.surface.blocks
-    )
+    return tuple(placements)
 
 
 def _told_compile(compiled: Compiled, verdict: Verdict | None) -> Compile | None:

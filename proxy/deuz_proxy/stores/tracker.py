@@ -17,6 +17,8 @@ import msgspec
 from deuz_compiler import Baseline, Prefix
 from deuz_proxy.calls import Sighting
 
+Head = tuple[bytes, ...]
+
 _MOST_BASELINES = 4
 _MOST_NODES = 8
 
@@ -25,18 +27,18 @@ _MOST_NODES = 8
 class _Node:
     """A place where a request ended: how often it was sent, how often it went on.
 
-    `baseline` is what was sent there last, kept while it may still go on.
+    `baselines` are what was sent there with each head, kept while it may still go on.
     """
 
     conversation: str
     seen: int = 0
     continued: int = 0
-    baseline: Baseline | None = None
+    baselines: tuple[Baseline, ...] = ()
 
     def go_on(self) -> None:
         self.continued += 1
         if self.continued >= self.seen:
-            self.baseline = None
+            self.baselines = ()
 
 
 @dataclass(slots=True)
@@ -85,12 +87,14 @@ class Tracker:
         if node is None:
             return self._unseen(current, session, is_probe=is_probe)
         conversation = self._conversations[node.conversation]
-        baselines, there = conversation.baselines, node.baseline
-        if there is None or conversation.newest == keys[count - 1]:
-            return Sighting(node.conversation, baselines)
-        if count < len(keys):
-            return Sighting(self._new_id(), (there, *baselines), is_fork=True)
-        return Sighting(node.conversation, (*baselines, there))
+        baselines, there = conversation.baselines, node.baselines
+        is_newest = conversation.newest == keys[count - 1]
+        if there and count < len(keys) and not is_newest:
+            head = _head_of(current)
+            there = tuple(sorted(there, key=lambda old: _head(old) != head))
+            return Sighting(self._new_id(), (*there, *baselines), is_fork=True)
+        others = tuple(old for old in there if old not in baselines)
+        return Sighting(node.conversation, (*baselines, *others))
 
     def record(
         self,
@@ -115,7 +119,8 @@ class Tracker:
         if len(keys) > 1 and keys[0] not in self._nodes:
             # It went on at once: whatever else goes on from there is an edit.
             self._end_at(name, conversation, keys[0]).go_on()
-        self._end_at(name, conversation, keys[-1]).baseline = baseline
+        end = self._end_at(name, conversation, keys[-1])
+        end.baselines = _with(end.baselines, baseline)
         conversation.newest = keys[-1]
         conversation.baselines = _with(conversation.baselines, baseline)
         for digest, text in texts:
@@ -133,7 +138,7 @@ class Tracker:
             known.baselines = (newest, *known.baselines[1:])
             node = self._nodes.get(known.newest)
             if node is not None:
-                node.baseline = newest
+                node.baselines = _with(node.baselines, newest)
 
     def _longest(self, keys: Sequence[bytes]) -> tuple[int, _Node | None]:
         for index in range(len(keys) - 1, -1, -1):
@@ -157,6 +162,9 @@ class Tracker:
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = _Node(name)
+        elif key in conversation.nodes[1:]:
+            conversation.nodes.remove(key)
+        if key not in conversation.nodes:
             conversation.nodes.append(key)
         node.seen += 1
         while len(conversation.nodes) > _MOST_NODES:
@@ -206,7 +214,9 @@ def _with(baselines: tuple[Baseline, ...], newest: Baseline) -> tuple[Baseline, 
     return (newest, *others)[:_MOST_BASELINES]
 
 
-def _head(baseline: Baseline) -> tuple[bytes, ...]:
-    prefix = baseline.outbound
-    names = ("model", "params", "tools", "system")
-    return tuple(prefix.head(name).digest for name in names)
+def _head(baseline: Baseline) -> Head:
+    return _head_of(baseline.outbound)
+
+
+def _head_of(prefix: Prefix) -> Head:
+    return tuple(prefix.head(name).digest for name in prefix.order)

@@ -149,3 +149,41 @@ def test_a_joining_summary_stands_behind_the_blocks_of_the_turn_it_joins() -> No
         {"role": "user", "content": [text("a"), text("B"), text("S")]},
         user("c"),
     ]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        text("hi"),
+        {"text": "hi", "type": "text", "prompt_cache_breakpoint": {"mode": "explicit"}},
+    ],
+)
+def test_on_the_chat_wire_a_list_of_one_text_is_spliced_like_its_string(
+    part: dict[str, object],
+) -> None:
+    body = chat_body([{"role": "user", "content": [part]}])
+    envelope = lift("openai_chat", body)
+
+    out = lower(body, append_edits(envelope, 0, texts=[b"B"], form=PART))
+
+    (message,) = json.loads(out)["messages"]
+    assert message["content"] == [{**part, "text": "hi\n\nB"}]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [text("hi"), text("there")],
+        [{**text("hi"), "annotations": []}],
+        [{"type": "image_url", "image_url": {"url": "u"}}],
+    ],
+)
+def test_on_the_chat_wire_any_other_list_gets_a_part(
+    parts: list[dict[str, object]],
+) -> None:
+    body = chat_body([{"role": "user", "content": parts}])
+    envelope = lift("openai_chat", body)
+
+    out = lower(body, append_edits(envelope, 0, texts=[b"B"], form=PART))
+
+    assert json.loads(out)["messages"][0]["content"] == [*parts, text("B")]

@@ -2,7 +2,15 @@ import json
 
 import pytest
 
-from deuz_compiler import NotLifted, ask_once, lift, part_span, read_parts, user_text
+from deuz_compiler import (
+    NotLifted,
+    ask_once,
+    lift,
+    may_read_cache,
+    part_span,
+    read_parts,
+    user_text,
+)
 from deuz_testing.bodies import (
     anthropic_body,
     chat_body,
@@ -68,3 +76,19 @@ def test_a_question_of_our_own_is_a_whole_request(
 
     assert json.loads(body) == {**members, "messages": [user('say "é"')]}
     assert lift(wire, body).model == "m"
+
+
+@pytest.mark.parametrize(
+    ("wire", "members", "expected"),
+    [
+        ("anthropic", {}, False),
+        ("anthropic", {"cache_control": {"type": "ephemeral"}}, True),
+        ("openai_chat", {}, True),
+    ],
+)
+def test_where_markers_are_needed_nothing_is_read_without_one(
+    wire: str, members: dict[str, object], expected: bool
+) -> None:
+    envelope = lift(wire, anthropic_body([user("hi")], **members))
+
+    assert may_read_cache(envelope) == expected

@@ -149,6 +149,20 @@ def test_an_unknown_name_is_refused_and_shown_in_part() -> None:
     assert caught.value.upstream == "x" * 64
 
 
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("/metrics", "admin address"), ("/healthz", "admin address"), ("/x", "/@NAME/…")],
+)
+def test_a_path_that_leads_nowhere_is_refused_with_what_is_known(
+    path: str, words: str
+) -> None:
+    with pytest.raises(UnknownUpstream, match="no upstream for this path") as caught:
+        resolve_target(config(), path)
+
+    assert words in str(caught.value)
+    assert caught.value.upstream is None
+
+
 def test_the_first_rule_that_fits_wins() -> None:
     made = config(
         {"path": "/v1/messages", "mode": "compile", "on_error": "closed"},

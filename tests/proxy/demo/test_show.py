@@ -1,6 +1,7 @@
-import pytest
+import socket
 
-from deuz_proxy.demo.show import describe, run_demo
+from deuz_proxy.demo.show import _are_free, run_demo
+from deuz_proxy.demo.words import LEGEND
 
 
 async def test_the_demo_tells_its_whole_story_and_ends_well() -> None:
@@ -10,28 +11,24 @@ async def test_the_demo_tells_its_whole_story_and_ends_well() -> None:
 
     text = "\n".join(told)
     assert code == 0
-    assert text.count("\nturn ") >= 8
-    assert "placed behind turn 0: rules/tone, notes/payments.md#retry-policy" in text
+    assert text.count("\nquestion ") >= 8
+    assert (
+        "placed behind this question: rules/tone, notes/payments.md#retry-policy"
+        in text
+    )
+    assert "left out: rules/tone (already placed)" in text
     assert "prefix extended; read" in text
     assert "broken at system" in text
     assert "system_time, owner client" in text
     assert "prefix returned" in text
     assert "overflow recovered" in text
     assert "summarize:" in text
-    assert "/metrics" in text
+    assert text.endswith(LEGEND)
 
 
-@pytest.mark.parametrize(
-    ("told", "line"),
-    [
-        ({}, "prefix unknown; read 0 from the cache, wrote 0, 0 uncached"),
-        (
-            {"verdict": {"verdict": "first"}, "usage": {"input_uncached": 7}},
-            "prefix first; read 0 from the cache, wrote 0, 7 uncached",
-        ),
-    ],
-)
-def test_a_request_is_described_by_what_was_reported(
-    told: dict[str, object], line: str
-) -> None:
-    assert describe(told) == [line]
+def test_ports_are_free_only_if_nobody_listens_at_any_of_them() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert not _are_free([0, port])
+
+    assert _are_free([0, port])

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ def answers(runtime: Runtime, answer: Any) -> None:
     runtime.upstreams.answers.put_nowait(answer)
 
 
-async def test_a_fault_of_the_line_becomes_an_answer_and_is_counted(
+async def test_a_fault_of_the_line_becomes_an_answer_and_the_outcome_of_its_event(
     runtime: Runtime, told: Told
 ) -> None:
     client = GivenClient()
@@ -46,7 +47,28 @@ async def test_a_fault_of_the_line_becomes_an_answer_and_is_counted(
 
     assert client.status == 502
     assert client.body.startswith(b'{"type":"error"')
-    assert told.faults == [("forward", "upstream_unreachable")]
+    assert (told.last.outcome, told.last.error) == (
+        "upstream_error",
+        "upstream_unreachable",
+    )
+    assert told.faults == []
+
+
+async def test_an_upstream_that_cannot_be_reached_is_told_once_in_a_while(
+    runtime: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [100.0]
+    runtime = replace(runtime, monotonic=lambda: now[0])
+    service = Service(lambda: runtime)
+    for passed in (0.0, 59.0, 2.0):
+        now[0] += passed
+        answers(runtime, UpstreamUnreachable(upstream="http://u", kind="refused"))
+        await service(GivenRequest(BODY), GivenClient())  # type: ignore[arg-type]
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "upstream http://u cannot be reached: connection refused; "
+        "see upstreams.anthropic.url"
+    ] * 2
 
 
 async def test_a_place_that_does_not_exist_is_answered_and_counted_unrouted(
@@ -57,7 +79,9 @@ async def test_a_place_that_does_not_exist_is_answered_and_counted_unrouted(
     await serve(runtime, GivenRequest(BODY, "/@nobody/x"), client)
 
     assert client.status == 404
-    assert [fault.route for fault in told.of(FaultCaught)] == ["unrouted"]
+    assert told.of(FaultCaught) == [
+        FaultCaught("unrouted", "admit", "unknown_upstream")
+    ]
     assert told.in_flight == 0
 
 

@@ -176,8 +176,34 @@ async def test_cookies_of_an_answer_are_not_sent_with_the_next_request(
 async def test_a_refused_connection_is_an_unreachable_upstream(
     upstreams: Upstreams,
 ) -> None:
-    with pytest.raises(UpstreamUnreachable):
+    with pytest.raises(UpstreamUnreachable) as caught:
         await ask(upstreams, "http://127.0.0.1:1")
+
+    assert caught.value.kind == "refused"
+
+
+async def test_a_name_that_nobody_has_is_an_unreachable_upstream(
+    upstreams: Upstreams,
+) -> None:
+    with pytest.raises(UpstreamUnreachable) as caught:
+        await ask(upstreams, "http://no-such-host.invalid")
+
+    assert caught.value.kind == "dns"
+
+
+async def test_a_server_that_speaks_no_tls_is_an_unreachable_upstream(
+    upstreams: Upstreams,
+) -> None:
+    async def say_no_tls(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(say_no_tls, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(UpstreamUnreachable) as caught:
+            await ask(upstreams, f"https://127.0.0.1:{port}")
+
+    assert caught.value.kind == "tls"
 
 
 async def test_a_connection_that_is_not_taken_in_time_is_an_unreachable_upstream(
@@ -191,8 +217,10 @@ async def test_a_connection_that_is_not_taken_in_time_is_an_unreachable_upstream
             for each in (first, second):
                 each.setblocking(False)
                 each.connect_ex(at)
-            with pytest.raises(UpstreamUnreachable):
+            with pytest.raises(UpstreamUnreachable) as caught:
                 await ask(upstreams, f"http://127.0.0.1:{at[1]}")
+
+    assert caught.value.kind == "timeout"
 
 
 async def test_before_open_nothing_can_be_reached() -> None:

@@ -3,7 +3,11 @@ from typing import Any
 import pytest
 
 from deuz_compiler import (
+    Append,
     Candidate,
+    Fold,
+    Operation,
+    Prune,
 )
 from deuz_proxy.calls import Call, Known
 from deuz_proxy.runtime import Runtime
@@ -334,3 +338,44 @@ async def test_a_lowered_request_in_a_conversation_is_no_mutation_of_ours(
     assert told.last.sidecar_mutations == 0
     assert told.last.verdict is not None
     assert told.last.verdict.verdict == "extended"
+
+
+LOOP = [user("Read."), tool_use("t"), tool_result("t", "a log " * 99), assistant("ok")]
+
+
+@pytest.mark.parametrize(
+    ("turn", "operation", "cause", "index"),
+    [
+        (2, Prune(((0, b'"[gone]"'),)), "overflow_recovery", 2),
+        (2, Fold(2, b"Notes.", 9), "overflow_recovery", 1),
+        (0, Append(b"B", (), 1), "sidecar_changed", 1),
+    ],
+)
+async def test_what_another_branch_recovered_is_told_from_an_unmeant_change(
+    told: Told, turn: int, operation: Operation, cause: str, index: int
+) -> None:
+    runtime = make_runtime(make_config(), told)
+    first = await call_of(runtime, anthropic_body([*LOOP, user("x")]))
+    await keep_call(first, compile_call(first, Known(), runtime), runtime)
+    later = await call_of(runtime, anthropic_body([*LOOP, user("x"), user("y")]))
+
+    compiled = compile_call(later, Known({turn: (operation,)}), runtime)
+
+    verdict = compiled.verdict
+    assert verdict is not None
+    assert (verdict.owner, verdict.cause, verdict.index) == ("sidecar", cause, index)
+
+
+async def test_a_block_behind_a_stub_is_no_part_of_a_recovery(told: Told) -> None:
+    runtime = make_runtime(make_config(), told)
+    stub = Prune(((0, b'"[gone]"'),))
+    first = await call_of(runtime, anthropic_body([*LOOP, user("x")]))
+    known = Known({2: (stub,)})
+    await keep_call(first, compile_call(first, known, runtime), runtime)
+    later = await call_of(runtime, anthropic_body([*LOOP, user("x"), user("y")]))
+
+    both = Known({2: (stub, Append(b"B", (), 1))})
+    compiled = compile_call(later, both, runtime)
+
+    assert compiled.verdict is not None
+    assert compiled.verdict.cause == "sidecar_changed"

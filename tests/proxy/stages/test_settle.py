@@ -1,11 +1,15 @@
+import contextlib
 import json
 from typing import Any
 
 import pytest
 
-from deuz_compiler import Usage
+from deuz_compiler import Usage, Verdict
+from deuz_proxy.errors import UpstreamUnreachable
 from deuz_proxy.observe.events import RequestFinished
+from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
+from deuz_proxy.serve import serve_call
 from deuz_proxy.stages.compile import compile_call
 from deuz_proxy.stages.recall import recall_context
 from deuz_proxy.stages.settle import current_baseline, keep_call
@@ -26,8 +30,8 @@ from deuz_testing.conversation import (
     upstream_gets,
     upstream_says,
 )
-from deuz_testing.line import Told, make_config, make_runtime
-from deuz_testing.scripted import GivenRequest, Said
+from deuz_testing.line import FixedSource, Told, make_config, make_runtime
+from deuz_testing.scripted import GivenClient, GivenRequest, Said, ScriptedUpstreams
 
 CHAT = "/v1/chat/completions"
 
@@ -82,6 +86,10 @@ async def settled(
     talk <<= upstream_gets(body)
     await (talk >> upstream_says(said) << client_gets(said.chunks[0]))
     return told.last
+
+
+def marked_body(turns: list[Any]) -> bytes:
+    return anthropic_body(turns, cache_control={"type": "ephemeral"})
 
 
 async def test_usage_is_told_in_disjoint_counts(runtime: Runtime, told: Told) -> None:
@@ -181,10 +189,10 @@ async def test_the_providers_own_counts_say_what_the_next_request_may_expect(
 ) -> None:
     first, second = usages
     later = [*TURNS, assistant("a"), user("b")]
-    await settled(runtime, told, anthropic_body(TURNS), anthropic_answer(**first))
+    await settled(runtime, told, marked_body(TURNS), anthropic_answer(**first))
 
     finished = await settled(
-        runtime, told, anthropic_body(later), anthropic_answer(**second)
+        runtime, told, marked_body(later), anthropic_answer(**second)
     )
 
     verdict = finished.verdict
@@ -192,6 +200,21 @@ async def test_the_providers_own_counts_say_what_the_next_request_may_expect(
     assert verdict.verdict == "extended"
     assert (verdict.expected_tokens, verdict.missed_tokens) == (expected, missed)
     assert (verdict.owner == "provider") == bool(missed)
+
+
+async def test_without_a_marker_nothing_could_be_read_and_nobody_is_blamed(
+    runtime: Runtime, told: Told
+) -> None:
+    later = [*TURNS, assistant("a"), user("b")]
+    await settled(
+        runtime, told, marked_body(TURNS), anthropic_answer(**cached(0, 4_000))
+    )
+
+    finished = await settled(
+        runtime, told, anthropic_body(later), anthropic_answer(**cached(0, 0))
+    )
+
+    assert finished.verdict == Verdict("extended")
 
 
 @pytest.mark.parametrize(("tokens", "expected"), [(4_300, 4_224), (1_000, None)])
@@ -327,3 +350,67 @@ async def test_another_error_of_a_compiling_route_is_no_overflow(
     await (talk >> upstream_says(said) << client_gets(said.chunks[0]))
 
     assert told.last.overflows == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "said", "state"),
+    [
+        ("compile", OK, "placed"),
+        ("shadow", OK, "shadow"),
+        ("compile", Said(429, (b"{}",)), "dropped"),
+        ("compile", UpstreamUnreachable(upstream="u"), "dropped"),
+    ],
+)
+async def test_a_new_block_is_told_as_placed_only_if_it_was_accepted(
+    told: Told, mode: str, said: Said | UpstreamUnreachable, state: str
+) -> None:
+    runtime = make_runtime(make_config(mode=mode), told, sources=[FixedSource()])
+
+    await served(runtime, anthropic_body(TURNS), said)
+
+    assert [(p.is_new, p.state) for p in told.last.placements] == [(True, state)]
+
+
+async def test_a_block_of_before_stays_placed_whatever_becomes_of_a_request(
+    told: Told,
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[FixedSource()])
+    await served(runtime, anthropic_body(TURNS), OK)
+
+    later = anthropic_body([*TURNS, assistant("a"), user("b")])
+    await served(runtime, later, Said(500, (b"{}",)))
+
+    assert [(p.is_new, p.state) for p in told.last.placements] == [(False, "placed")]
+
+
+async def served(
+    runtime: Runtime, body: bytes, said: Said | UpstreamUnreachable
+) -> None:
+    assert isinstance(runtime.upstreams, ScriptedUpstreams)
+    runtime.upstreams.answers.put_nowait(said)
+    with contextlib.suppress(UpstreamUnreachable):
+        await serve_call(
+            GivenRequest(body), GivenClient(), runtime, Watch(runtime.monotonic)
+        )
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "seconds"),
+    [
+        ("/v1/messages", "", 300.0),
+        ("/v1/messages", '"cache_control": {"type":"ephemeral","ttl" : "1h"},', 3_600),
+        (CHAT, "", 600.0),
+        (CHAT, '"prompt_cache_retention":"24h",', 86_400.0),
+        (CHAT, '"prompt_cache_options":{"ttl":"30m"},', 1_800.0),
+    ],
+)
+async def test_a_prefix_lives_as_long_as_its_request_asks_for(
+    runtime: Runtime, target: str, text: str, seconds: float
+) -> None:
+    turns = b'"messages":[{"role":"user","content":"hi"}]}'
+    body = b'{"model":"m","max_tokens":9,' + text.encode() + turns
+    call = await admitted(runtime, GivenRequest(body, target))
+
+    compiled = compile_call(call, await recall_context(call, runtime), runtime)
+
+    assert current_baseline(call, compiled).ttl_seconds == seconds

@@ -94,8 +94,7 @@ def test_a_history_sent_twice_that_goes_on_twice_is_a_fork(seen: Seen) -> None:
 
     assert fork.is_fork
     assert fork.conversation == "c2"
-    (shared,) = fork.baselines
-    assert shared.inbound.count == 1
+    assert [baseline.inbound.count for baseline in fork.baselines] == [1, 2]
 
 
 def test_a_fork_goes_on_as_a_conversation_of_its_own(seen: Seen) -> None:
@@ -231,3 +230,57 @@ def test_an_empty_history_is_no_conversation(seen: Seen) -> None:
     )
 
     assert len(seen.tracker) == 0
+
+
+def test_equal_requests_under_way_together_may_each_go_on(seen: Seen) -> None:
+    under_way = [seen.look("a") for _ in range(3)]
+    for sighting, keys, prefix in under_way:
+        seen.tracker.record(
+            sighting, keys, Baseline(prefix, prefix, 0.0, 300.0), session=None, texts=()
+        )
+
+    later = [seen.send(f"a {word}") for word in "xyz"]
+
+    assert [sighting.is_fork for sighting in later] == [False, True, True]
+    assert [sighting.baselines[0].inbound.count for sighting in later] == [1, 1, 1]
+
+
+def test_a_fork_is_compared_with_what_was_sent_at_its_place(seen: Seen) -> None:
+    seen.send("a b c")
+    seen.send("a x y z")
+
+    back = seen.send("a b c d e")
+
+    assert back.is_fork
+    assert back.baselines[0].at == 1.0
+
+
+def test_of_several_heads_at_its_place_a_fork_is_compared_with_its_own(
+    seen: Seen,
+) -> None:
+    seen.send("a", system="one")
+    seen.send("a", system="two")
+    seen.send("a b", system="two")
+
+    fork = seen.send("a x", system="one")
+
+    assert fork.is_fork
+    assert fork.baselines[0].at == 1.0
+
+
+def test_a_place_sent_once_more_has_returned_there(seen: Seen) -> None:
+    seen.send("a b c")
+    seen.send("a x")
+
+    again = seen.send("a b c")
+
+    assert [baseline.at for baseline in again.baselines] == [2.0, 1.0]
+
+
+def test_a_place_that_is_sent_again_and_again_is_not_forgotten(seen: Seen) -> None:
+    seen.send("z")
+    for number in range(9):
+        seen.send("z a")
+        seen.send(f"z w{number}")
+
+    assert seen.send("z a b").is_fork

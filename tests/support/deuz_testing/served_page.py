@@ -4,6 +4,10 @@ from aiohttp import web
 
 from deuz_proxy.edge.admin import AdminParts, make_admin
 from deuz_proxy.sinks.feed import Feed
+from deuz_testing.browser import Tab
+from deuz_testing.feed_events import agent_session
+
+ROWS = "document.querySelectorAll('#requests > li')"
 
 
 class Served:
@@ -36,3 +40,16 @@ class Served:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/"
+
+
+async def open_session(tab: Tab, served: Served) -> None:
+    """Open the page on the sample session of eight requests."""
+    for event in agent_session():
+        served.feed(event)
+    await tab.open(served.url)
+    await tab.until(f"{ROWS}.length === 8")
+
+
+async def text_of(tab: Tab, selector: str) -> str:
+    text: str = await tab.run(f"document.querySelector({selector!r}).innerText")
+    return text.replace("\u202f", " ")

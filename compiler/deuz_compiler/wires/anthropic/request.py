@@ -59,6 +59,7 @@ RULES = Rules(
         ("output_config", {"effort": "high"}),
     ),
     is_params_last=True,
+    cache_marker=b'"cache_control"',
     server_state="thread",
     is_continued=_is_continued,
 )

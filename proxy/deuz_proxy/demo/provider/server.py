@@ -303,12 +303,15 @@ async def run_provider(
     *,
     announce: Callable[[str], None],
     window_tokens: int = 200_000,
+    require_key: bool = False,
 ) -> None:
     """Serve until cancelled; `announce` is told the address when it listens.
 
     Only counts are kept, never what was sent.
     """
-    provider = FakeProvider(window_tokens=window_tokens, keep_requests=False)
+    provider = FakeProvider(
+        window_tokens=window_tokens, require_key=require_key, keep_requests=False
+    )
     await provider.start(host, port)
     announce(provider.url)
     try:

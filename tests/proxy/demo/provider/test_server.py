@@ -287,6 +287,22 @@ async def test_the_command_announces_its_address_and_keeps_counts_only(
     assert b"> 1 maximum" in body
 
 
+async def test_the_command_may_demand_a_key(client: aiohttp.ClientSession) -> None:
+    addresses: asyncio.Queue[str] = asyncio.Queue()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(
+            run_provider(
+                "127.0.0.1", 0, announce=addresses.put_nowait, require_key=True
+            )
+        )
+        url = await addresses.get()
+        status, body = await post(client, url + "/v1/messages", ANTHROPIC)
+        running.cancel()
+
+    assert status == 401
+    assert b"x-api-key header is required" in body
+
+
 async def test_without_a_log_only_counts_are_kept(
     client: aiohttp.ClientSession,
 ) -> None:

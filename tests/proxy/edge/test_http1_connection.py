@@ -1,0 +1,117 @@
+"""Requests out of one connection's bytes: cut anywhere, the same requests."""
+
+import asyncio
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deuz_proxy.edge.http1_connection import Connection
+from deuz_proxy.errors import SidecarError
+
+TEXTS = (
+    b"\r\nPOST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+    b"GET /b HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"PUT /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"3;x\r\nabc\r\n2\r\nde\r\n0\r\nT: 1\r\n\r\n",
+    b"GET /d HTTP/1.0\r\n\r\n",
+)
+TEXT = b"".join(TEXTS)
+ENDS = list(itertools.accumulate(map(len, TEXTS)))
+REQUESTS = [(b"/a", b"hello"), (b"/b", b""), (b"/c", b"abcde"), (b"/d", b"")]
+
+
+class Pipe(asyncio.Transport):
+    """A transport without a socket."""
+
+    is_ended = False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return self
+
+    def setsockopt(self, *_: int) -> None:
+        """There is no socket."""
+
+    def set_write_buffer_limits(
+        self, high: int | None = None, low: int | None = None
+    ) -> None:
+        """There is no buffer."""
+
+    def is_closing(self) -> bool:
+        return self.is_ended
+
+    def pause_reading(self) -> None:
+        """What is fed is small."""
+
+    resume_reading = pause_reading
+
+    def close(self) -> None:
+        self.is_ended = True
+
+    abort = close
+
+
+async def play(pieces: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the requests that a connection makes of these pieces, with bodies."""
+
+    async def serve() -> None:
+        try:
+            while request := await connection.next_request():
+                body = b"".join([piece async for piece in connection.inbox.pieces()])
+                got.append((request.target, body))
+                connection.is_answered = True
+        except SidecarError as fault:
+            got.append((fault.code.encode(), b""))
+
+    loop = asyncio.get_running_loop()
+    got: list[tuple[bytes, bytes]] = []
+    known: list[Connection] = []
+    connection = Connection(loop, enter=known.append, leave=known.append)
+    connection.connection_made(Pipe())
+    connection.task = asyncio.ensure_future(serve())
+    for piece in pieces:
+        connection.data_received(piece)
+        if len(piece) % 3:
+            await asyncio.sleep(0)
+    for _ in range(30):
+        await asyncio.sleep(0)
+    connection.connection_lost(None)
+    await asyncio.wait((connection.task,))
+    return got
+
+
+@given(cuts=st.sets(st.integers(1, len(TEXT) - 1)))
+@settings(deadline=None)
+def test_requests_are_the_same_wherever_they_are_cut(cuts: set[int]) -> None:
+    ends = [0, *sorted(cuts), len(TEXT)]
+    pieces = [TEXT[start:end] for start, end in itertools.pairwise(ends)]
+
+    assert asyncio.run(play(pieces)) == REQUESTS
+
+
+@given(data=st.binary(max_size=100), at=st.integers(0, len(TEXT)))
+@settings(deadline=None)
+def test_garbage_ends_the_requests_and_nothing_before_it(data: bytes, at: int) -> None:
+    got = asyncio.run(play([TEXT[:at] + data]))
+
+    whole = [each for each, end in zip(REQUESTS, ENDS, strict=True) if end <= at]
+    assert got[: len(whole)] == whole
+
+
+async def test_a_client_that_leaves_before_its_request_is_taken_is_not_served() -> None:
+    async def serve() -> None:
+        await connection.next_request()
+
+    loop = asyncio.get_running_loop()
+    known: list[Connection] = []
+    connection = Connection(loop, enter=known.append, leave=known.append)
+    connection.connection_made(Pipe())
+    connection.task = asyncio.ensure_future(serve())
+    await asyncio.sleep(0)
+
+    connection.data_received(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    connection.eof_received()
+    connection.connection_lost(None)
+    await asyncio.wait((connection.task,))
+
+    assert connection.task.cancelled()

@@ -1,0 +1,125 @@
+"""What was read waits in order and bounded; what waits for an end is told of it."""
+
+import asyncio
+
+import pytest
+
+from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
+
+
+class Tap(asyncio.Transport):
+    """A transport of which only the reading is looked at."""
+
+    is_reading_now = True
+    is_ended = False
+
+    def pause_reading(self) -> None:
+        self.is_reading_now = False
+
+    def resume_reading(self) -> None:
+        self.is_reading_now = True
+
+    def is_closing(self) -> bool:
+        return self.is_ended
+
+
+def make_inbox() -> tuple[Inbox, Tap]:
+    tap = Tap()
+    return Inbox(tap, asyncio.get_running_loop()), tap
+
+
+async def test_pieces_come_in_order_and_before_the_fault_behind_them() -> None:
+    inbox, _ = make_inbox()
+    inbox.put(b"one")
+    inbox.put(b"two")
+    inbox.end(BrokenPipeError())
+    inbox.end()
+
+    pieces = inbox.pieces()
+
+    assert [await anext(pieces), await anext(pieces)] == [b"one", b"two"]
+    with pytest.raises(BrokenPipeError):
+        await anext(pieces)
+
+
+async def test_a_task_that_waits_is_woken_by_what_comes() -> None:
+    async def take() -> None:
+        got.extend([piece async for piece in inbox.pieces()])
+
+    inbox, _ = make_inbox()
+    got: list[bytes] = []
+    taking = asyncio.ensure_future(take())
+    for piece in (b"one", b"two"):
+        await asyncio.sleep(0)
+        inbox.put(piece)
+        inbox.waiter.wake()
+    await asyncio.sleep(0)
+    inbox.end()
+    inbox.waiter.wake()
+    await taking
+
+    assert got == [b"one", b"two"]
+
+
+async def test_a_full_inbox_stops_the_reading_until_it_is_taken() -> None:
+    inbox, tap = make_inbox()
+    inbox.put(b"x" * 600_000)
+    inbox.put(b"y")
+    assert not tap.is_reading_now
+
+    pieces = inbox.pieces()
+    await anext(pieces)
+    assert not tap.is_reading_now
+    await anext(pieces)
+    assert tap.is_reading_now
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+async def test_a_dropped_inbox_reads_on_while_there_is_something_to_read(
+    is_ended: bool,
+) -> None:
+    inbox, tap = make_inbox()
+    inbox.put(b"x" * 600_000)
+    tap.is_ended = is_ended
+
+    inbox.drop()
+
+    assert tap.is_reading_now is not is_ended
+
+
+async def test_a_paused_outlet_lets_go_on_when_it_is_resumed() -> None:
+    outlet = Outlet(asyncio.get_running_loop())
+    outlet.pause()
+    draining = asyncio.ensure_future(outlet.drain())
+    await asyncio.sleep(0)
+    assert not draining.done()
+
+    outlet.resume()
+
+    await draining
+    await outlet.drain()
+
+
+async def test_a_lost_outlet_tells_who_waits_and_who_comes_later() -> None:
+    outlet = Outlet(asyncio.get_running_loop())
+    outlet.pause()
+    draining = asyncio.ensure_future(outlet.drain())
+    await asyncio.sleep(0)
+
+    outlet.lose()
+
+    for each in (draining, outlet.drain()):
+        with pytest.raises(ConnectionResetError):
+            await each
+
+
+async def test_waking_one_that_was_cancelled_or_never_waited_does_nothing() -> None:
+    waiter = Waiter(asyncio.get_running_loop())
+    waiter.wake()
+    future = waiter.wait()
+    future.cancel()
+
+    waiter.wake()
+    waiter.wake()
+
+    assert future.cancelled()
