@@ -71,6 +71,7 @@ from deuz_compiler.verdict import (
     SegmentShare,
     Verdict,
     judge,
+    matching_baseline,
     segment_shares,
     weigh_usage,
 )
@@ -185,6 +186,7 @@ __all__ = [
     "judge",
     "lift",
     "lower",
+    "matching_baseline",
     "may_read_cache",
     "new_state",
     "observe_usage",

@@ -35,7 +35,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     `segment` is `model`, `params`, `tools`, `system` or `turn`; `index` the turn's or
     tool's place; `offset` the first differing byte in the body. `lost_tokens` are the
-    reusable tokens behind the break. `expected_tokens` is what the prefix let one
+    tokens behind the break that the cache held and that are sent again. `expected_tokens` is what the prefix let one
     expect to be read from the cache, `missed_tokens` what of it was not; None when
     unknown.
     """
@@ -121,7 +121,7 @@ def _explain_break(
     difference = first_difference(latest.outbound, current.outbound)
     if difference is None:  # Cannot be: only breaks come here.
         return Verdict("extended")
-    lost = _lost_tokens(latest.outbound, difference)
+    lost = _lost_tokens(latest, current.outbound, difference)
     if _relation_inbound(latest, current) != "broken":
         return Verdict(
             "broken",
@@ -143,11 +143,23 @@ def _relation_inbound(old: Baseline, new: Baseline) -> str:
     return "extended" if difference is None else "broken"
 
 
-def _lost_tokens(old: Prefix, difference: Difference) -> int:
-    if difference.segment == "turn":
-        return old.tokens_from(difference.index)
-    ahead = old.order[: old.order.index(difference.segment)]
-    return old.total_tokens - sum(old.head(name).tokens for name in ahead)
+def _lost_tokens(latest: Baseline, new: Prefix, difference: Difference) -> int:
+    """Return what stood behind the break, is sent again, and was in the cache.
+
+    Without a word of the provider all that was sent may have been in its cache.
+    """
+    old = latest.outbound
+    order = (*old.order, "turn")
+    behind = order[order.index(difference.segment) :]
+    names = [name for name in behind if name != "turn"]
+    lost = sum(min(old.head(name).tokens, new.head(name).tokens) for name in names)
+    index = difference.index if difference.segment == "turn" else 0
+    lost += min(old.tokens_from(index), new.tokens_from(index))
+    if latest.frontier_tokens is None:
+        return lost
+    ahead = old.total_tokens - old.tokens_from(index)
+    ahead -= sum(old.head(name).tokens for name in names)
+    return min(lost, max(0, latest.frontier_tokens - ahead))
 
 
 def _client_cause(
@@ -164,6 +176,7 @@ def _client_cause(
         index = inner.index if inner and inner.segment == "turn" else difference.index
         return turn_cause(latest.inbound, current.inbound, index), index, None
     segment = current.outbound.head(name)
+    is_gone = segment.end == 0
     if name in ("model", "params"):
         word = "model_changed" if name == "model" else "parameter_changed"
         return word, None, segment.start or None
@@ -171,11 +184,22 @@ def _client_cause(
     # A segment that was not there has the empty digest and the empty text.
     old_text = kept(old.digest) if old.digest else b""
     new_text = body[segment.start : segment.end]
-    offset = segment.start + (common_bytes(old_text, new_text) if old_text else 0)
+    start = common_bytes(old_text, new_text) if old_text else 0
+    offset = None if is_gone else segment.start + start
     if name == "system":
         return system_cause(old_text, new_text), None, offset
     cause, tool = tools_cause(old_text, new_text)
     return cause, tool, offset
+
+
+def matching_baseline(
+    baselines: Sequence[Baseline], current: Baseline
+) -> Baseline | None:
+    """Return the baseline that the request goes on from; the latest if there is none."""
+    for baseline in baselines:
+        if _relation(baseline, current) != "broken":
+            return baseline
+    return baselines[0] if baselines else None
 
 
 def weigh_usage(

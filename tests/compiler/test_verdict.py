@@ -10,6 +10,7 @@ from deuz_compiler import (
     Verdict,
     judge,
     lift,
+    matching_baseline,
     plain_elements,
     prefix_of,
     project,
@@ -130,7 +131,43 @@ def test_an_edited_turn_names_its_place_and_what_stood_behind_it() -> None:
         "client",
         1,
     )
-    assert found.lost_tokens == before.outbound.tokens_from(1)
+    # Of what stood behind the edit, only what is sent again is lost.
+    assert found.lost_tokens == baseline(new).outbound.tokens_from(1)
+    assert found.lost_tokens < before.outbound.tokens_from(1)
+
+
+@pytest.mark.parametrize("frontier", [0, 120, 100_000])
+def test_no_more_is_lost_than_the_cache_held(frontier: int) -> None:
+    new = body(system="T" * 4000)
+    before = baseline(body(system="S" * 4000), frontier=frontier)
+
+    found = verdict([before], baseline(new), body=new)
+
+    ahead = before.outbound.tools.tokens
+    whole = before.outbound.total_tokens - ahead
+    assert found.lost_tokens == min(whole, max(0, frontier - ahead))
+
+
+def test_a_segment_that_is_gone_has_no_place() -> None:
+    before = baseline(body())
+    new = anthropic_body(TURNS, tools=[{"name": "t"}])
+
+    found = verdict([before], baseline(new), body=new)
+
+    assert (found.segment, found.offset) == ("system", None)
+
+
+def test_shares_are_told_against_the_prefix_that_returned() -> None:
+    latest, other = baseline(body(system="plan mode")), baseline(body())
+    current = baseline(body())
+
+    reference = matching_baseline([latest, other], current)
+
+    assert reference == other
+    shares = segment_shares(reference, current.outbound, [False] * 3)
+    assert sum(share.lost_tokens for share in shares) == 0
+    assert matching_baseline([latest], current) == latest
+    assert matching_baseline([], current) is None
 
 
 def test_a_block_that_vanished_is_our_break_though_the_client_went_on() -> None:

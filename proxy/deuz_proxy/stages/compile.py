@@ -24,6 +24,7 @@ from deuz_compiler import (
     Verdict,
     judge,
     lower,
+    matching_baseline,
     part_span,
     plain_elements,
     prefix_of,
@@ -122,7 +123,7 @@ def lay_out(
         kept=runtime.tracker.kept_text,
         own_cause=own_cause,
     )
-    latest = sighting.baselines[0] if sighting.baselines else None
+    reference = matching_baseline(sighting.baselines, current)
     ours = [e.is_ours for e in shown if e.turn >= envelope.lead]
     return Compiled(
         body=lower(envelope.body, surface.edits) if is_changed else envelope.body,
@@ -133,7 +134,7 @@ def lay_out(
         verdict=_located(
             _named(verdict, envelope, surface, operations), envelope, surface
         ),
-        shares=segment_shares(latest, outbound, ours),
+        shares=segment_shares(reference, outbound, ours),
         operations=operations,
         passthrough=None if is_changed else call.passthrough,
     )

@@ -160,8 +160,7 @@ def _frontier(api: str, usage: Usage) -> int | None:
     if usage.cache_read is None:
         return None
     if usage.cache_write is not None or api == "anthropic":
-        held = usage.cache_read + (usage.cache_write or 0)
-        return held or None
+        return usage.cache_read + (usage.cache_write or 0)
     total = usage.input_total or 0
     # Nothing read and no write counted: the provider may not cache at all.
     if total < _OPENAI_LEAST:
