@@ -194,7 +194,7 @@ def _appended(operations: Operations, index: int) -> list[Append]:
 
 def _appends(envelope: Envelope, index: int, appended: Sequence[Append]) -> list[Edit]:
     """Return the edits of each form, in the order of their places."""
-    edits = []
+    edits: list[Edit] = []
     for form in (PART, TURN):
         texts = [operation.text for operation in appended if operation.form == form]
         if texts:

@@ -21,7 +21,6 @@ from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
     initialize,
-    multiple,
     rule,
 )
 
@@ -42,10 +41,11 @@ Message = dict[str, Any]
 PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions"}
 KEYS = (b"key-1", b"key-2")
 SYSTEMS = ("You are a guide. " * 8, "You are a clerk. " * 8)
+MORE = SOURCE_CONFIG + "overflow: {keep_recent_steps: 1}\n"
 OPENINGS = ("How far is it?", "Where does the river end?")
-LONG = "The river runs past the mill and on to the sea. " * 12
+LONG = "The river runs past the mill and on to the sea. " * 40
 # A window that a few exchanges fill, and one that nothing does.
-WINDOWS = (1_600, 1_000_000)
+WINDOWS = (2_500, 1_000_000)
 # A marker that the client sets stands before our block: it is written a turn later.
 BLOCK_TOKENS = 160
 # Texts are filled up to whole tokens, turn by turn.
@@ -198,7 +198,7 @@ class ConversationsMachine(RuleBasedStateMachine):
             lambda: self.now, window_tokens=window, script=summarize
         )
         self.runtime = make_runtime(
-            make_config(placement=placement, more=SOURCE_CONFIG),
+            make_config(placement=placement, more=MORE),
             self.told,
             sources=[self.source],
             upstreams=self.upstreams,
@@ -217,8 +217,11 @@ class ConversationsMachine(RuleBasedStateMachine):
         self.send(branch)
         return branch
 
-    @rule(branch=branches, reply=st.sampled_from(["Far.", LONG]), asks=st.booleans())
-    def say(self, branch: Branch, reply: str, asks: bool) -> None:
+    @rule(branch=branches, asks=st.booleans())
+    def say_little(self, branch: Branch, asks: bool) -> None:
+        self.say(branch, "Far.", asks=asks)
+
+    def say(self, branch: Branch, reply: str, *, asks: bool) -> None:
         self.serial += 1
         # No model says the same twice: equal histories are forks, and nothing else.
         said = f"{reply} ({self.serial})"
@@ -226,6 +229,11 @@ class ConversationsMachine(RuleBasedStateMachine):
         question = f"And {len(branch.messages)}?" if asks else "Go on."
         branch.messages.append({"role": "user", "content": question})
         self.send(branch)
+
+    @rule(branch=branches, steps=st.integers(2, 5))
+    def say_much(self, branch: Branch, steps: int) -> None:
+        for _ in range(steps):
+            self.say(branch, LONG, asks=False)
 
     @rule(branch=branches, count=st.integers(1, 3), result=st.sampled_from(["3", LONG]))
     def use_tools(self, branch: Branch, count: int, result: str) -> None:
@@ -347,11 +355,9 @@ class ConversationsMachine(RuleBasedStateMachine):
             return
         found = blocks_behind(sent["messages"])
         history = ""
-        position = 0
-        for message in branch.messages:
+        for position, message in enumerate(branch.messages, 1):
             history += json.dumps(message, sort_keys=True)
-            here = found.get(position + 1, ())
-            position += 1
+            here = found.get(position, ())
             known = self.blocks.setdefault((branch.key, history), here)
             assert known == here, (known, here, branch.messages)
         assert sum(map(len, found.values())) == sum(

@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
         self._head = Head()
         self._exchange: Exchange | None = None
         self._is_kept = True
+        self._is_made = False
         self._readable = select.poll()
         self.transport: asyncio.Transport
         # The task that sends the request's body, where it is not sent at once.
@@ -179,7 +180,8 @@ class Connection(asyncio.Protocol):
         self._is_kept = False
         if self.sending is not None:
             self.sending.cancel()
-        self.transport.abort()
+        if self._is_made:
+            self.transport.abort()
 
     def expire(self, *, silent_since: float) -> None:
         """Give the exchange up if the upstream was silent since then."""
@@ -209,7 +211,10 @@ class Connection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(_WRITE_AHEAD_BYTES)
         descriptor = transport.get_extra_info("socket").fileno()
         self._readable.register(descriptor, select.POLLIN)
+        self._is_made = True
         self._enter(self)
+        if not self._is_kept:
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take what the upstream sent."""

@@ -23,6 +23,7 @@ from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import request_headers
 from deuz_proxy.edge.http1_client import Connection, Http1Reply
 from deuz_proxy.edge.http1_wire import Lines
+from deuz_proxy.edge.reaching import unreachable
 from deuz_proxy.errors import UpstreamUnreachable
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -164,11 +165,11 @@ class Http1Upstreams:
             async with asyncio.timeout(self._connect_seconds):
                 await self._dial(origin, made)
         except BaseException as fault:
-            # One that was made just as its request was given up has no other owner.
-            if made in self._connections:
-                made.abort()
+            # The loop may make it all the same, or end it without a word to it.
+            made.abort()
+            self._lose(made)
             if isinstance(fault, OSError | UnicodeError):
-                raise UpstreamUnreachable(upstream=base) from fault
+                raise unreachable(base, fault) from fault
             raise
         return made
 

@@ -99,7 +99,10 @@ def identify(lines: Lines, target: Target, config: Config) -> Identity:
     # A name that cannot be one must not widen the scope to the whole tenant.
     is_missing = name == "" or (name is None and config.scope.required)
     scope = f"{tenant}/{name}" if name else str(tenant)
-    root = scope_root(credential, scope=f"{target.upstream}\0{scope}")
+    # What cannot be a name is no scope, and has no history in common with one. Two APIs
+    # at one upstream have none either: their caches differ.
+    place = (target.upstream, target.api, scope, "" if name != "" else "?")
+    root = scope_root(credential, scope="\0".join(place))
     session = next(
         (value for n in _SESSIONS if (value := lines.get(n)) is not None), None
     )

@@ -98,13 +98,13 @@ def _due_place(
         for index, known in operations.items()
         if any(isinstance(operation, Append) for operation in known)
     ]
-    if place in blocks:
-        return None
+    is_requested = header(call.headers, b"x-deuz-refresh") == b"1"
     # Only who asks for it gets a block behind a turn that was answered without one.
-    if header(call.headers, b"x-deuz-refresh") == b"1":
-        return place, "host-request"
-    if _is_decided(operations.get(place, ())):
+    is_over = not is_requested and _is_decided(operations.get(place, ()))
+    if place in blocks or is_over:
         return None
+    if is_requested:
+        return place, "host-request"
     if not blocks:
         return place, "initial"
     steps = sum(t.role == "assistant" for t in envelope.turns[max(blocks) :])

@@ -168,9 +168,21 @@ class Tracker:
             conversation.nodes.append(key)
         node.seen += 1
         while len(conversation.nodes) > _MOST_NODES:
-            # The first place stays: edits of early turns are recognised by it.
-            self._forget_node(name, conversation.nodes.pop(1))
+            at = self._least_needed(conversation.nodes)
+            self._forget_node(name, conversation.nodes.pop(at))
         return node
+
+    def _least_needed(self, keys: Sequence[bytes]) -> int:
+        """Return the oldest place that nobody waits at, else the oldest.
+
+        The first stays: edits of early turns are recognised by it. So does the last: it
+        is where the conversation stands.
+        """
+        for at in range(1, len(keys) - 1):
+            node = self._nodes.get(keys[at])
+            if node is None or not node.baselines:
+                return at
+        return 1
 
     def _forget_node(self, name: str, key: bytes) -> None:
         node = self._nodes.get(key)

@@ -214,3 +214,17 @@ async def test_a_body_that_goes_on_is_resumed_and_read_the_same(
 
     assert first.chain[0] == fresh.chain[0]
     assert len(fresh.chain) == 3
+
+
+async def test_a_scope_that_is_no_name_shares_no_state_with_its_tenant(
+    runtime: Runtime,
+) -> None:
+    assert root(runtime, (b"x-deuz-scope", b"a/../b")) != root(runtime)
+
+
+async def test_two_apis_at_one_upstream_share_no_state(runtime: Runtime) -> None:
+    targets = ("/@openai/v1/chat/completions", "/@openai/v1/responses")
+
+    roots = {root(runtime, target=target) for target in targets}
+
+    assert len(roots) == 2

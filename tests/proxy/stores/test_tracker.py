@@ -284,3 +284,17 @@ def test_a_place_that_is_sent_again_and_again_is_not_forgotten(seen: Seen) -> No
         seen.send(f"z w{number}")
 
     assert seen.send("z a b").is_fork
+
+
+def test_a_place_where_a_branch_waits_outlives_those_that_went_on(seen: Seen) -> None:
+    seen.send("z a")
+    seen.send("z a")
+    words = "z a"
+    for number in range(12):
+        words += f" w{number}"
+        seen.send(words)
+
+    waiting = seen.send("z a b")
+
+    assert waiting.is_fork
+    assert waiting.baselines[0].inbound.count == 2
