@@ -35,9 +35,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
     `segment` is `model`, `params`, `tools`, `system` or `turn`; `index` the turn's or
     tool's place; `offset` the first differing byte in the body. `lost_tokens` are the
-    tokens behind the break that the cache held and that are sent again. `expected_tokens` is what the prefix let one
-    expect to be read from the cache, `missed_tokens` what of it was not; None when
-    unknown.
+    tokens behind the break that the cache held and that are sent again.
+    `expected_tokens` is what the prefix let one expect to be read from the cache,
+    `missed_tokens` what of it was not; None when unknown.
     """
 
     verdict: str
@@ -195,7 +195,7 @@ def _client_cause(
 def matching_baseline(
     baselines: Sequence[Baseline], current: Baseline
 ) -> Baseline | None:
-    """Return the baseline that the request goes on from; the latest if there is none."""
+    """Return the baseline that the request goes on from, or else the latest."""
     for baseline in baselines:
         if _relation(baseline, current) != "broken":
             return baseline

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from prometheus_client.metrics_core import Metric as Samples
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar as Shown
-from prometheus_client.utils import floatToGoString as written_bound
+from prometheus_client.utils import floatToGoString
 
 Exemplar = dict[str, str] | None
 _Kept = tuple[dict[str, str], float, float]
@@ -94,7 +94,7 @@ class Histogram:
         counts, total = list(self._counts), 0
         for slot, bound in enumerate((*self._bounds, float("inf"))):
             total += counts[slot]
-            written = written_bound(bound)  # type: ignore[no-untyped-call]  # Theirs.
+            written = floatToGoString(bound)  # type: ignore[no-untyped-call]  # Theirs.
             family.add_sample(
                 f"{family.name}_bucket",
                 {**labels, "le": written},

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -13,7 +14,7 @@ from deuz_testing.bodies import compact
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
-def rendered(message: dict[str, object]) -> bytes:
+def rendered(message: Mapping[str, object]) -> bytes:
     return rendered_turn(compact(message), compact(message.get("content", "")))
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from deuz_proxy.calls import Sent
+from deuz_proxy.calls import Sent, text_headers
 from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.events import Trace
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.stages.forward import MAX_HELD_BYTES, forward_call, text_headers
+from deuz_proxy.stages.forward import MAX_HELD_BYTES, forward_call
 from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.conversation import admitted, anthropic_answer, anthropic_overflow
 from deuz_testing.line import Told, make_config, make_runtime
