@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_a_timestamp_in_the_system_prompt_is_the_clients_break() -> None:
     ],
 )
 def test_each_segment_ahead_of_the_history_has_cause_and_owner(
-    members: dict[str, object], segment: str, cause: str, owner: str
+    members: dict[str, Any], segment: str, cause: str, owner: str
 ) -> None:
     new = body(**members)
 
@@ -193,7 +194,7 @@ def test_a_deliberate_change_of_ours_has_its_own_cause() -> None:
 
 
 def test_a_block_that_stays_where_it_was_extends_the_prefix() -> None:
-    operations = {0: (BLOCK,)}
+    operations: dict[int, tuple[Append, ...]] = {0: (BLOCK,)}
     before = baseline(body(), operations=operations)
     longer = [*TURNS, assistant("d"), user("e")]
 

@@ -15,6 +15,8 @@ TESTED_ELSEWHERE: dict[str, str] = {
 """Module to the test file that covers it, where its own would only repeat that one."""
 
 MORE_THAN_ONE_MODULE = {
+    "tests/proxy/stages/test_recall_sources.py": "recall, where sources misbehave",
+    "tests/proxy/edge/test_http1_upstreams_tls.py": "the upstream pool over TLS",
     "tests/proxy/demo/provider/test_hostile_bodies.py": "the whole provider",
     "tests/proxy/demo/provider/test_official_sdks.py": "the provider as SDKs see it",
     "tests/proxy/demo/provider/test_recorded_clients.py": "the same, as agents see it",
