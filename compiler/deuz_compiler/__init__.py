@@ -22,7 +22,7 @@ from deuz_compiler.placement.block import (
     render_block,
 )
 from deuz_compiler.placement.laws import PART, TURN, place_for_context
-from deuz_compiler.prefix import Prefix, prefix_of
+from deuz_compiler.prefix import Prefix, prefix_of, with_history
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
 from deuz_compiler.records.candidate import Candidate, Eligibility
@@ -221,6 +221,7 @@ __all__ = [
     "view_turns",
     "weigh_shares",
     "weigh_usage",
+    "with_history",
     "write_snapshot",
     "write_state",
 ]

@@ -14,8 +14,8 @@ import msgspec
 import xxhash
 
 from deuz_compiler.surface import Element
-from deuz_compiler.tokens.estimate import estimate_bytes
 from deuz_compiler.wires.envelope import Envelope, Span
+from deuz_compiler.wires.lifting import quick_tokens
 from deuz_compiler.wires.rendered import has_marker, rendered_list
 
 DIGEST_BYTES = 8
@@ -95,10 +95,26 @@ def prefix_of(envelope: Envelope, elements: Sequence[Element]) -> Prefix:
 
     Leading system turns are the segment `system`, not part of the packed history.
     """
-    body = envelope.body
+    return with_history(_bare(envelope), envelope, elements)
+
+
+def with_history(
+    prefix: Prefix, envelope: Envelope, elements: Sequence[Element]
+) -> Prefix:
+    """Return the prefix with another history behind the same head."""
     lead = envelope.lead
     history = [e for e in elements if e.turn >= lead] if lead else elements
     counts = [e.tokens for e in history]
+    return msgspec.structs.replace(
+        prefix,
+        digests=b"".join([e.digest[:DIGEST_BYTES] for e in history]),
+        tokens=struct.pack(f"<{len(counts)}I", *counts),
+        history_tokens=sum(counts),
+    )
+
+
+def _bare(envelope: Envelope) -> Prefix:
+    body = envelope.body
     params = b"".join(
         name.encode() + body[span.start : span.end] for name, span in envelope.params
     )
@@ -107,9 +123,9 @@ def prefix_of(envelope: Envelope, elements: Sequence[Element]) -> Prefix:
         params=Segment(_digest(params), 0, *_first_param(envelope)),
         tools=_tools(body, envelope.tools),
         system=_system(envelope),
-        digests=b"".join([e.digest[:DIGEST_BYTES] for e in history]),
-        tokens=struct.pack(f"<{len(counts)}I", *counts),
-        history_tokens=sum(counts),
+        digests=b"",
+        tokens=b"",
+        history_tokens=0,
         is_params_last=envelope.is_params_last,
     )
 
@@ -154,7 +170,7 @@ def _tools(body: bytes, span: Span | None) -> Segment:
 def _segment(rendered: bytes, raw: bytes, span: Span | None) -> Segment:
     if span is None:
         return Segment(b"", 0, 0, 0)
-    return Segment(_digest(rendered), estimate_bytes(raw), span.start, span.end)
+    return Segment(_digest(rendered), quick_tokens(raw), span.start, span.end)
 
 
 def _system(envelope: Envelope) -> Segment:

@@ -26,9 +26,9 @@ from deuz_proxy.config.model import Config, redacted
 from deuz_proxy.config.routing import route_labels
 from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.admin import AdminParts, make_admin
-from deuz_proxy.edge.inbound import make_server
+from deuz_proxy.edge.http1_server import make_http1_server
+from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.service import Service
-from deuz_proxy.edge.upstream import Upstreams
 from deuz_proxy.errors import ListenFailed
 from deuz_proxy.observe.events import Fanout, Trace
 from deuz_proxy.observe.names import NEWEST, OLDER
@@ -95,7 +95,7 @@ class App:
             asyncio.to_thread, telemetry.close, _TELEMETRY_GRACE_SECONDS
         )
         limits = self.config.limits
-        upstreams = await Upstreams(
+        upstreams = await Http1Upstreams(
             connect_seconds=limits.connect_seconds,
             idle_seconds=limits.stream_idle_seconds,
         ).open()
@@ -182,12 +182,20 @@ class App:
         at = settings.admin or config.admin.listen
         address = await self._site(runner, at, name="admin")
         self.addresses = Addresses("", f"http://{address}")
-        # It is waited for twice: for an answer to end, then for the body it is made of.
-        grace = config.limits.drain_seconds / 2
-        server = web.ServerRunner(make_server(self.service), shutdown_timeout=grace)
-        at = settings.listen or config.listen
-        listen = await self._site(server, at, name="listen")
+        listen = await self._serve_at(settings.listen or config.listen)
         self.addresses = Addresses(f"http://{listen}", f"http://{address}")
+
+    async def _serve_at(self, address: str) -> str:
+        server = await make_http1_server(self.service)
+        grace = self.config.limits.drain_seconds
+        self._stack.push_async_callback(server.close, grace_seconds=grace)
+        host, _, port = address.rpartition(":")
+        try:
+            _, bound = await server.listen(host.strip("[]"), int(port))
+        except OSError as fault:
+            reason = listen_words(fault)
+            raise ListenFailed(name="listen", address=address, reason=reason) from fault
+        return f"{host}:{bound}"
 
     def _shown_config(self) -> Mapping[str, object]:
         """Return the config in force, with the addresses that were really bound."""

@@ -10,12 +10,13 @@ Rules:
 import logging
 from collections.abc import Callable
 
+from deuz_proxy.calls import Incoming
 from deuz_proxy.config.routing import resolve_target
 from deuz_proxy.edge.answers import answer_error, as_sidecar_error
-from deuz_proxy.edge.inbound import HttpClient, HttpIncoming
 from deuz_proxy.errors import SidecarError, UpstreamUnreachable
 from deuz_proxy.observe.events import FaultCaught
 from deuz_proxy.observe.watch import Watch
+from deuz_proxy.ports import Client
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.serve import serve_call
 
@@ -33,7 +34,7 @@ class Service:
         self._silent_until: dict[str, float] = {}
         self.in_flight = 0
 
-    async def __call__(self, incoming: HttpIncoming, client: HttpClient) -> None:
+    async def __call__(self, incoming: Incoming, client: Client) -> None:
         """Serve one request; never raises but for the client's own leaving."""
         runtime = self._current()
         self.in_flight += 1
@@ -46,8 +47,8 @@ class Service:
 
     async def _answer(
         self,
-        incoming: HttpIncoming,
-        client: HttpClient,
+        incoming: Incoming,
+        client: Client,
         runtime: Runtime,
         fault: SidecarError,
     ) -> None:

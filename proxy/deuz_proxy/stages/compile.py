@@ -30,6 +30,7 @@ from deuz_compiler import (
     prefix_of,
     project,
     segment_shares,
+    with_history,
 )
 from deuz_proxy.calls import Call, Compiled, Known
 from deuz_proxy.errors import ContextRefused
@@ -108,7 +109,7 @@ def lay_out(
     inbound = prefix_of(envelope, plain)
     is_changed = bool(surface.edits) and call.target.mode == "compile"
     shown = surface.elements if is_changed else plain
-    outbound = prefix_of(envelope, shown) if is_changed else inbound
+    outbound = with_history(inbound, envelope, shown) if is_changed else inbound
     sighting = runtime.tracker.sight(
         call.chain[envelope.lead :],
         inbound,
