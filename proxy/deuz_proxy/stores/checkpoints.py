@@ -27,7 +27,7 @@ class Checkpoints:
 
     def find(self, root: bytes, body: bytes) -> Checkpoint | None:
         """Return the longest checkpoint that the body starts with, or None."""
-        for digest in reversed(_digests(body)):
+        for digest in reversed(_digests(memoryview(body))):
             key = (root, digest)
             for checkpoint in self._buckets.get(key, ()):
                 if checkpoint.is_prefix_of(body):
@@ -37,7 +37,7 @@ class Checkpoints:
 
     def keep(self, root: bytes, body: bytes, checkpoint: Checkpoint) -> None:
         """Remember the checkpoint of this body."""
-        digests = _digests(body[: checkpoint.offset])
+        digests = _digests(memoryview(body)[: checkpoint.offset])
         if not digests:
             return
         key = (root, digests[-1])
@@ -56,9 +56,8 @@ class Checkpoints:
         return len(self._buckets)
 
 
-def _digests(body: bytes) -> list[bytes]:
+def _digests(view: memoryview) -> list[bytes]:
     """Return the hash of the body's start at each power of two it reaches."""
-    view = memoryview(body)
     hasher = xxhash.xxh3_64()
     digests = []
     done, size = 0, _SMALLEST

@@ -145,6 +145,20 @@ def test_garbage_breaks_the_answer_and_nothing_else(data: bytes) -> None:
             asyncio.run(play([text]))
 
 
+async def test_a_connection_that_ended_before_its_first_request_is_broken() -> None:
+    loop = asyncio.get_running_loop()
+    known: list[Connection] = []
+    connection = Connection("u", loop, enter=known.append, leave=known.append)
+    connection.connection_made(Pipe())
+    connection.abort()
+    connection.connection_lost(None)
+
+    exchange = connection.begin(b"GET")
+
+    with pytest.raises(UpstreamBroken):
+        await asyncio.wait_for(connection.answer_head(exchange), 1)
+
+
 # Over sockets.
 
 
@@ -275,6 +289,13 @@ async def test_what_is_not_taken_is_not_read_any_further() -> None:
 
     assert stuck_at < 15_000_000
     assert length == 19_660_800
+
+
+async def test_an_answer_longer_than_it_said_is_not_taken_for_a_good_one() -> None:
+    said = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokmore"
+    async with between(answer_with(said)) as (upstream, upstreams):
+        with pytest.raises(UpstreamBroken):
+            await ask(upstreams, upstream)
 
 
 async def test_an_answer_in_two_is_longer_than_it_said_only_once_it_was_taken() -> None:

@@ -25,6 +25,7 @@ class Pipe(asyncio.Transport):
     """A transport without a socket."""
 
     is_ended = False
+    is_reading_now = True
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         return self
@@ -41,9 +42,10 @@ class Pipe(asyncio.Transport):
         return self.is_ended
 
     def pause_reading(self) -> None:
-        """What is fed is small."""
+        self.is_reading_now = False
 
-    resume_reading = pause_reading
+    def resume_reading(self) -> None:
+        self.is_reading_now = True
 
     def close(self) -> None:
         self.is_ended = True
@@ -115,3 +117,24 @@ async def test_a_client_that_leaves_before_its_request_is_taken_is_not_served() 
     await asyncio.wait((connection.task,))
 
     assert connection.task.cancelled()
+
+
+async def test_a_large_body_that_nobody_took_does_not_stop_the_next_request() -> None:
+    loop = asyncio.get_running_loop()
+    known: list[Connection] = []
+    pipe = Pipe()
+    connection = Connection(loop, enter=known.append, leave=known.append)
+    connection.connection_made(pipe)
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 600000\r\n\r\n"
+    connection.data_received(head + b"x" * 600_000)
+    assert await connection.next_request()
+    assert connection.is_whole
+    assert not pipe.is_reading_now
+
+    connection.is_answered = True
+    waiting = asyncio.ensure_future(connection.next_request())
+    await asyncio.sleep(0)
+
+    assert pipe.is_reading_now
+    connection.data_received(head)
+    assert await waiting

@@ -266,6 +266,15 @@ async def test_an_answer_before_the_body_reaches_a_client_that_still_sends() -> 
     assert answered.body == b"ok"
 
 
+async def test_a_client_that_does_not_send_the_rest_is_told_the_end_at_once() -> None:
+    async with serving() as (url, _), raw_client(url) as client:
+        await client.send(post("/", b"x" * 100)[:-50])
+        answered = await client.read_answer()
+
+        assert answered.body == b"ok"
+        assert await asyncio.wait_for(is_ended(client), 1)
+
+
 async def test_draining_ends_idle_connections_and_lets_answers_end() -> None:
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         begun.set()
