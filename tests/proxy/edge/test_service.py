@@ -63,7 +63,7 @@ async def test_an_upstream_that_cannot_be_reached_is_told_once_in_a_while(
     for passed in (0.0, 59.0, 2.0):
         now[0] += passed
         answers(runtime, UpstreamUnreachable(upstream="http://u", kind="refused"))
-        await service(GivenRequest(BODY), GivenClient())  # type: ignore[arg-type]
+        await service(GivenRequest(BODY), GivenClient())
 
     assert [record.getMessage() for record in caplog.records] == [
         "upstream http://u cannot be reached: connection refused; "
@@ -122,7 +122,7 @@ async def test_a_request_that_is_cancelled_is_not_answered(
 ) -> None:
     client = GivenClient()
     service = Service(lambda: runtime)
-    task = asyncio.ensure_future(service(GivenRequest(BODY), client))  # type: ignore[arg-type]
+    task = asyncio.ensure_future(service(GivenRequest(BODY), client))
     await asyncio.sleep(0.01)
     assert service.in_flight == 1
     task.cancel()
@@ -139,7 +139,7 @@ async def test_a_request_keeps_the_runtime_it_came_in_with(told: Told) -> None:
     second = make_runtime(make_config(mode="off"), told)
     current = [first]
     service = Service(lambda: current[0])
-    task = asyncio.ensure_future(service(GivenRequest(BODY), GivenClient()))  # type: ignore[arg-type]
+    task = asyncio.ensure_future(service(GivenRequest(BODY), GivenClient()))
     await asyncio.sleep(0.01)
     current[0] = second
     answers(first, Said(200, (b"{}",)))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from deuz_proxy.edge.upstream import HttpReply, Upstreams
+from deuz_proxy.edge.http1_upstreams import Http1Reply, Http1Upstreams
 from deuz_proxy.errors import (
     RequestMalformed,
     UpstreamBroken,
@@ -17,19 +17,19 @@ from deuz_testing.upstreams import Got, answer_with, raw_upstream
 
 
 @pytest_asyncio.fixture
-async def upstreams() -> AsyncIterator[Upstreams]:
-    opened = await Upstreams(connect_seconds=0.5, idle_seconds=0.5).open()
+async def upstreams() -> AsyncIterator[Http1Upstreams]:
+    opened = await Http1Upstreams(connect_seconds=0.5, idle_seconds=0.5).open()
     yield opened
     await opened.close()
 
 
-async def ask(upstreams: Upstreams, base: str, path: str = "/v1/x") -> HttpReply:
+async def ask(upstreams: Http1Upstreams, base: str, path: str = "/v1/x") -> Http1Reply:
     return await upstreams.send(
         method="GET", base=base, path=path, headers=(), body=None
     )
 
 
-async def read(reply: HttpReply) -> bytes:
+async def read(reply: Http1Reply) -> bytes:
     return b"".join([chunk async for chunk in reply.chunks()])
 
 
@@ -46,7 +46,9 @@ async def read(reply: HttpReply) -> bytes:
         "/v1/x|y{z}",
     ],
 )
-async def test_the_target_is_sent_as_it_came(upstreams: Upstreams, path: str) -> None:
+async def test_the_target_is_sent_as_it_came(
+    upstreams: Http1Upstreams, path: str
+) -> None:
     async with raw_upstream() as upstream:
         await read(await ask(upstreams, upstream.url, path))
 
@@ -55,7 +57,7 @@ async def test_the_target_is_sent_as_it_came(upstreams: Upstreams, path: str) ->
 
 @pytest.mark.parametrize("end", ["", "/"])
 async def test_a_base_with_a_path_stands_before_the_target(
-    upstreams: Upstreams, end: str
+    upstreams: Http1Upstreams, end: str
 ) -> None:
     async with raw_upstream() as upstream:
         await read(await ask(upstreams, f"{upstream.url}/gate/way{end}", "/v1/x?a=%2F"))
@@ -65,7 +67,7 @@ async def test_a_base_with_a_path_stands_before_the_target(
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT"])
 async def test_nothing_is_added_to_a_request_without_a_body(
-    upstreams: Upstreams, method: str
+    upstreams: Http1Upstreams, method: str
 ) -> None:
     async with raw_upstream(answer_with(b"HTTP/1.1 204 x\r\n\r\n")) as upstream:
         await upstreams.send(
@@ -79,7 +81,7 @@ async def test_nothing_is_added_to_a_request_without_a_body(
 
 
 async def test_lines_are_sent_in_order_with_case_and_repetition(
-    upstreams: Upstreams,
+    upstreams: Http1Upstreams,
 ) -> None:
     lines = [
         (b"anthropic-beta", b"one"),
@@ -99,7 +101,9 @@ async def test_lines_are_sent_in_order_with_case_and_repetition(
         assert upstream.requests[0].body == b"abc"
 
 
-async def test_a_stated_length_of_nothing_stays_stated(upstreams: Upstreams) -> None:
+async def test_a_stated_length_of_nothing_stays_stated(
+    upstreams: Http1Upstreams,
+) -> None:
     async with raw_upstream() as upstream:
         await upstreams.send(
             method="GET",
@@ -113,7 +117,7 @@ async def test_a_stated_length_of_nothing_stays_stated(upstreams: Upstreams) -> 
 
 
 async def test_a_streamed_body_keeps_its_stated_length_else_it_is_chunked(
-    upstreams: Upstreams,
+    upstreams: Http1Upstreams,
 ) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"one"
@@ -137,7 +141,7 @@ async def test_a_streamed_body_keeps_its_stated_length_else_it_is_chunked(
     assert not chunked.header(b"content-length")
 
 
-async def test_a_body_of_megabytes_is_sent_whole(upstreams: Upstreams) -> None:
+async def test_a_body_of_megabytes_is_sent_whole(upstreams: Http1Upstreams) -> None:
     body = bytes(range(256)) * 20_000
     async with raw_upstream() as upstream:
         await upstreams.send(
@@ -148,7 +152,7 @@ async def test_a_body_of_megabytes_is_sent_whole(upstreams: Upstreams) -> None:
         assert upstream.last.header(b"content-length") == [b"%d" % len(body)]
 
 
-async def test_a_redirect_is_returned_not_followed(upstreams: Upstreams) -> None:
+async def test_a_redirect_is_returned_not_followed(upstreams: Http1Upstreams) -> None:
     said = answer_with(
         b"HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
     )
@@ -161,7 +165,7 @@ async def test_a_redirect_is_returned_not_followed(upstreams: Upstreams) -> None
 
 
 async def test_cookies_of_an_answer_are_not_sent_with_the_next_request(
-    upstreams: Upstreams,
+    upstreams: Http1Upstreams,
 ) -> None:
     said = answer_with(
         b"HTTP/1.1 200 OK\r\nSet-Cookie: s=1; Path=/\r\nContent-Length: 0\r\n\r\n"
@@ -174,7 +178,7 @@ async def test_cookies_of_an_answer_are_not_sent_with_the_next_request(
 
 
 async def test_a_refused_connection_is_an_unreachable_upstream(
-    upstreams: Upstreams,
+    upstreams: Http1Upstreams,
 ) -> None:
     with pytest.raises(UpstreamUnreachable) as caught:
         await ask(upstreams, "http://127.0.0.1:1")
@@ -183,7 +187,7 @@ async def test_a_refused_connection_is_an_unreachable_upstream(
 
 
 async def test_a_name_that_nobody_has_is_an_unreachable_upstream(
-    upstreams: Upstreams,
+    upstreams: Http1Upstreams,
 ) -> None:
     with pytest.raises(UpstreamUnreachable) as caught:
         await ask(upstreams, "http://no-such-host.invalid")
@@ -192,7 +196,7 @@ async def test_a_name_that_nobody_has_is_an_unreachable_upstream(
 
 
 async def test_a_server_that_speaks_no_tls_is_an_unreachable_upstream(
-    upstreams: Upstreams,
+    upstreams: Http1Upstreams,
 ) -> None:
     async def say_no_tls(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -207,7 +211,7 @@ async def test_a_server_that_speaks_no_tls_is_an_unreachable_upstream(
 
 
 async def test_a_connection_that_is_not_taken_in_time_is_an_unreachable_upstream(
-    upstreams: Upstreams,
+    upstreams: Http1Upstreams,
 ) -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
@@ -224,7 +228,7 @@ async def test_a_connection_that_is_not_taken_in_time_is_an_unreachable_upstream
 
 
 async def test_before_open_nothing_can_be_reached() -> None:
-    closed = Upstreams(connect_seconds=1, idle_seconds=1)
+    closed = Http1Upstreams(connect_seconds=1, idle_seconds=1)
 
     with pytest.raises(UpstreamUnreachable):
         await ask(closed, "http://127.0.0.1:1")
@@ -233,7 +237,7 @@ async def test_before_open_nothing_can_be_reached() -> None:
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200", b"not http at all\r\n\r\n"])
 async def test_an_end_before_the_head_is_a_broken_upstream(
-    upstreams: Upstreams, said: bytes
+    upstreams: Http1Upstreams, said: bytes
 ) -> None:
     async with raw_upstream(answer_with(said, closes=True)) as upstream:
         with pytest.raises(UpstreamBroken):
@@ -249,7 +253,7 @@ async def test_an_end_before_the_head_is_a_broken_upstream(
     ],
 )
 async def test_a_body_that_ends_early_is_broken_behind_what_came(
-    upstreams: Upstreams, said: bytes
+    upstreams: Http1Upstreams, said: bytes
 ) -> None:
     text = b"HTTP/1.1 200 OK\r\n" + said
     got: list[bytes] = []
@@ -262,12 +266,14 @@ async def test_a_body_that_ends_early_is_broken_behind_what_came(
     assert b"".join(got) == b"half"
 
 
-async def keep(reply: HttpReply, got: list[bytes]) -> None:
+async def keep(reply: Http1Reply, got: list[bytes]) -> None:
     async for chunk in reply.chunks():
         got.append(chunk)  # noqa: PERF401  # What came before a fault is wanted too.
 
 
-async def test_an_upstream_silent_for_too_long_is_broken(upstreams: Upstreams) -> None:
+async def test_an_upstream_silent_for_too_long_is_broken(
+    upstreams: Http1Upstreams,
+) -> None:
     async def silent(got: Got) -> None:
         await got.until_gone()
 
@@ -279,7 +285,7 @@ async def test_an_upstream_silent_for_too_long_is_broken(upstreams: Upstreams) -
 
 
 async def test_closing_an_unread_answer_ends_its_connection(
-    upstreams: Upstreams,
+    upstreams: Http1Upstreams,
 ) -> None:
     async def endless(got: Got) -> None:
         await got.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -293,7 +299,7 @@ async def test_closing_an_unread_answer_ends_its_connection(
 
 
 async def test_a_body_that_breaks_while_it_is_sent_keeps_its_own_name(
-    upstreams: Upstreams,
+    upstreams: Http1Upstreams,
 ) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield b"one"
@@ -309,19 +315,9 @@ async def test_a_body_that_breaks_while_it_is_sent_keeps_its_own_name(
 
 
 async def test_environment_proxies_are_not_used(
-    upstreams: Upstreams, monkeypatch: pytest.MonkeyPatch
+    upstreams: Http1Upstreams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     async with raw_upstream() as upstream:
         assert (await ask(upstreams, upstream.url)).status == 200
-
-
-async def test_many_targets_are_not_remembered_for_ever(upstreams: Upstreams) -> None:
-    async with raw_upstream() as upstream:
-        for number in range(3_000):
-            upstreams._url(upstream.url, f"/v1/files/{number}")
-        await read(await ask(upstreams, upstream.url, "/v1/files/2999"))
-
-        assert upstream.last.target == b"/v1/files/2999"
-    assert len(upstreams._urls) <= 2048

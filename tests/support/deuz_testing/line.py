@@ -14,16 +14,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aiohttp import web
-
 from deuz_compiler import Candidate
 from deuz_proxy.app import ledger_bounds, weigh
 from deuz_proxy.config.load import parse_config
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
-from deuz_proxy.edge.inbound import make_server
+from deuz_proxy.edge.http1_server import make_http1_server
+from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.service import Service
-from deuz_proxy.edge.upstream import Upstreams
 from deuz_proxy.observe.events import (
     Event,
     FaultCaught,
@@ -209,7 +207,7 @@ async def running_line(
     """Serve with this config until the block ends; sources are built from it, too."""
     told = Told()
     limits = config.limits
-    upstreams = await Upstreams(
+    upstreams = await Http1Upstreams(
         connect_seconds=limits.connect_seconds, idle_seconds=limits.stream_idle_seconds
     ).open()
     asked = await build_sources(config) if sources is None else tuple(sources)
@@ -218,15 +216,14 @@ async def running_line(
     )
     lines: list[Line] = []
     service = Service(lambda: lines[0].runtime)
-    runner = web.ServerRunner(make_server(service), shutdown_timeout=0.2)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    server = await make_http1_server(service)
+    host, port = await server.listen("127.0.0.1", 0)
+    url = f"http://{host}:{port}"
     lines.append(Line(url, told, runtime, service))
     try:
         yield lines[0]
     finally:
-        await runner.cleanup()
+        await server.close(grace_seconds=0.2)
         await upstreams.close()
         for source in lines[0].runtime.sources:
             await source.close()
