@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from deuz_proxy.edge.http1_upstreams import Http1Reply, Http1Upstreams
+from deuz_proxy.edge.http1_client import Http1Reply
+from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import (
     RequestMalformed,
     UpstreamBroken,
