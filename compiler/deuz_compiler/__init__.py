@@ -66,6 +66,11 @@ from deuz_compiler.surface import (
 )
 from deuz_compiler.tokens.calibrate import Calibration, calibrated, observe_usage
 from deuz_compiler.tokens.estimate import estimate_text
+from deuz_compiler.tokens.estimator import (
+    Estimator,
+    estimator_for,
+    tokenizer_estimator,
+)
 from deuz_compiler.verdict import (
     Baseline,
     SegmentShare,
@@ -131,6 +136,7 @@ __all__ = [
     "Element",
     "Eligibility",
     "Envelope",
+    "Estimator",
     "Explanation",
     "Fold",
     "FoldRun",
@@ -180,6 +186,7 @@ __all__ = [
     "error_event",
     "escape_json_string",
     "estimate_text",
+    "estimator_for",
     "exact_ratio",
     "explain",
     "forget_records",
@@ -217,6 +224,7 @@ __all__ = [
     "start_step",
     "summary_body",
     "summary_request_text",
+    "tokenizer_estimator",
     "user_text",
     "view_turns",
     "weigh_shares",

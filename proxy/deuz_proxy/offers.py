@@ -6,6 +6,8 @@ Rules:
 - A block's form is fixed for its conversation: a new config must not change old bytes.
 """
 
+from functools import cache
+
 import msgspec
 
 from deuz_compiler import (
@@ -15,6 +17,7 @@ from deuz_compiler import (
     Candidate,
     Compilation,
     CompileFacts,
+    Estimator,
     Manifest,
     Overhead,
     PlacedRecord,
@@ -24,7 +27,7 @@ from deuz_compiler import (
     added_budget,
     compile_context,
     escape_json_string,
-    estimate_text,
+    estimator_for,
     exact_ratio,
     prefix_of,
     render_block,
@@ -39,8 +42,6 @@ from deuz_proxy.runtime import Runtime
 
 _DEFAULT_OUTPUT_TOKENS = 4096
 """Kept for the answer when neither the request nor the model table says how much."""
-
-_FRAME_TOKENS = estimate_text(render_block(()))
 
 
 def compile_gathered(
@@ -59,12 +60,13 @@ def compile_gathered(
     if gathered is None:
         raise ValueError("nothing was gathered")
     budget = _budget(call, surface, runtime, free_tokens)
+    estimator = estimator_for(model_of(call))
     context = runtime.config.context
     policy = Policy(
         budget_tokens=budget.context_tokens,
         ceiling_tokens=budget.ceiling_tokens,
         shares=weigh_shares({k: float(v) for k, v in context.budget.shares.items()}),
-        overhead=Overhead(block_tokens=_FRAME_TOKENS),
+        overhead=Overhead(block_tokens=_frame_tokens(estimator)),
         sources=tuple(source.id for source in context.sources),
     )
     facts = CompileFacts(
@@ -74,21 +76,28 @@ def compile_gathered(
         fallback=_fallback(gathered, known, context.refresh.max_passes),
         pass_number=len(surface.blocks) + 1,
         query_digest=gathered.query_digest,
+        estimator=estimator.name,
         now=call.at,
     )
     offered = _within_limits(gathered, known, context.refresh.max_passes)
     return compile_context(
-        [_labelled(candidate) for candidate in offered],
+        [_labelled(candidate, estimator) for candidate in offered],
         policy,
         facts=facts,
-        estimate=estimate_text,
+        estimate=estimator.count_text,
     )
 
 
-def _labelled(candidate: Candidate) -> Candidate:
+@cache
+def _frame_tokens(estimator: Estimator) -> int:
+    return estimator.count_text(render_block(()))
+
+
+def _labelled(candidate: Candidate, estimator: Estimator) -> Candidate:
     """Price what the block writes around the record: a budget means the block."""
     bare = msgspec.structs.replace(candidate, text="")
-    tokens = estimate_text(render_block((_block_record(bare),))) - _FRAME_TOKENS
+    whole = estimator.count_text(render_block((_block_record(bare),)))
+    tokens = whole - _frame_tokens(estimator)
     return msgspec.structs.replace(candidate, label_tokens=max(0, tokens))
 
 
@@ -106,10 +115,15 @@ def make_block(call: Call, known: Known, compilation: Compilation) -> Append | N
     return Append(
         text=escape_json_string(text),
         records=tuple(_placed(c) for c in compilation.selected),
-        tokens=estimate_text(text),
+        tokens=estimator_for(model_of(call)).count_text(text),
         # Fixed for a conversation: a change of config must not change its bytes.
         form=forms[0] if forms else call.target.placement,
     )
+
+
+def model_of(call: Call) -> str:
+    """Return the model that was asked for; "" where the body is not understood."""
+    return call.envelope.model if call.envelope else ""
 
 
 def describe_compile(
