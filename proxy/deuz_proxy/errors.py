@@ -37,6 +37,27 @@ class RequestMalformed(SidecarError):
         super().__init__("the request is not valid HTTP")
 
 
+class HeadTooLarge(SidecarError):
+    """A request's head is longer than any client's should be."""
+
+    code = "head_too_large"
+    status = 431
+
+    def __init__(self) -> None:
+        super().__init__("the request's header lines are too long or too many")
+
+
+class TooManyConnections(SidecarError):
+    """More clients are connected than the configured limit allows."""
+
+    code = "too_many_connections"
+    status = 503
+
+    def __init__(self, *, limit: int) -> None:
+        super().__init__(f"more than {limit} connections")
+        self.limit = limit
+
+
 class UpstreamUnreachable(SidecarError):
     """No connection to the upstream could be made; no request byte was sent.
 

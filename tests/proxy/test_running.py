@@ -14,6 +14,7 @@ from deuz_proxy.app import Settings, running_app
 from deuz_proxy.running import (
     _watch_config,
     base_urls,
+    calm_allocator,
     run_command,
     run_until_stopped,
 )
@@ -162,3 +163,10 @@ def test_the_common_sdks_are_pointed_at_one_address() -> None:
 
     assert urls["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
     assert urls["OPENAI_BASE_URL"] == "http://127.0.0.1:1/v1"
+
+
+def test_the_allocator_is_calmed_without_a_word() -> None:
+    calm_allocator()
+    calm_allocator()
+
+    assert len(bytes(8 * 1024 * 1024)) == 8 * 1024 * 1024

@@ -17,7 +17,7 @@ from typing import cast
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
 from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
 from deuz_proxy.edge.http1_wire import Head, HeadTooLong, RequestHead, read_request
-from deuz_proxy.errors import RequestMalformed, SidecarError
+from deuz_proxy.errors import HeadTooLarge, RequestMalformed, SidecarError
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -29,16 +29,6 @@ _GONE = getattr(select, "POLLRDHUP", 0)
 _RESET = struct.pack("ii", 1, 0)
 _FIRST_FINAL, _SWITCHED = 200, 101
 _BODYLESS = frozenset({204, 304})
-
-
-class HeadTooLarge(SidecarError):
-    """A request's head is longer than any client's should be."""
-
-    code = "head_too_large"
-    status = 431
-
-    def __init__(self) -> None:
-        super().__init__("the request's header lines are too long or too many")
 
 
 class Connection(asyncio.Protocol):

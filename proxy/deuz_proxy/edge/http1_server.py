@@ -21,7 +21,7 @@ from deuz_proxy.edge.answers import as_sidecar_error
 from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
 from deuz_proxy.edge.http1_connection import Connection
 from deuz_proxy.edge.http1_wire import RequestHead
-from deuz_proxy.errors import SidecarError
+from deuz_proxy.errors import SidecarError, TooManyConnections
 
 _SWEEP_SECONDS = 0.5
 _BACKLOG = 1024
@@ -34,17 +34,6 @@ _log = logging.getLogger("deuz_proxy")
 
 Serve = Callable[[Http1Incoming, Http1Client], Awaitable[None]]
 Refuse = Callable[[SidecarError], bytes]
-
-
-class TooManyConnections(SidecarError):
-    """More clients are connected than the configured limit allows."""
-
-    code = "too_many_connections"
-    status = 503
-
-    def __init__(self, *, limit: int) -> None:
-        super().__init__(f"more than {limit} connections")
-        self.limit = limit
 
 
 @dataclass(frozen=True, slots=True)

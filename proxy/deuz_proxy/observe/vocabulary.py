@@ -151,6 +151,8 @@ FAULT_CODES = (
     "sidecar_fault",
     "body_too_large",
     "malformed_request",
+    "head_too_large",
+    "too_many_connections",
     "upstream_unreachable",
     "upstream_broken",
     "unknown_upstream",
