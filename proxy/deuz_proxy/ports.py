@@ -60,6 +60,8 @@ class Ledger(Protocol):
 class Upstreams(Protocol):
     """Sends a request and returns once the answer's head is there.
 
+    With `upgrade`, the upstream is asked to switch to that protocol.
+
     Raises:
         UpstreamUnreachable: no connection could be made.
         UpstreamBroken: the connection ended before the head.
@@ -73,15 +75,21 @@ class Upstreams(Protocol):
         path: str,
         headers: Headers,
         body: bytes | AsyncIterator[bytes] | None,
+        upgrade: bytes | None = None,
     ) -> Reply: ...
 
 
 class Client(Protocol):
-    """Where the answer goes. `abort` breaks the connection, so that it shows."""
+    """Where the answer goes. `abort` breaks the connection, so that it shows.
+
+    `switch` says that the protocol is another one from now on, and yields what the
+    client sends in it.
+    """
 
     @property
     def has_started(self) -> bool: ...
     async def start(self, status: int, reason: str, headers: Headers) -> None: ...
+    async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]: ...
     async def write(self, chunk: bytes) -> None: ...
     async def finish(self) -> None: ...
     def abort(self) -> None: ...

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Sequence
 from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import response_headers
 from deuz_proxy.edge.http1_connection import Connection
-from deuz_proxy.edge.http1_flow import Inbox
 from deuz_proxy.edge.http1_framing import Length
 from deuz_proxy.edge.http1_wire import Lines, RequestHead
 from deuz_proxy.errors import BodyTooLarge
@@ -47,8 +46,13 @@ class Http1Incoming:
 
     @property
     def upgrade(self) -> bytes | None:
-        """The protocol that the client would rather speak on this connection."""
-        return None if self.has_body else self._request.upgrade
+        """The protocol that the client wants to switch to, if it is one we hand on.
+
+        HTTP/2 is not: a client that offers it gets its answer on HTTP/1.1 as well.
+        """
+        wanted = self._request.upgrade
+        is_web_socket = wanted is not None and wanted.lower() == b"websocket"
+        return wanted if is_web_socket and not self.has_body else None
 
     async def read_body(self, *, limit_bytes: int) -> bytes:
         """Return the whole body.
@@ -123,17 +127,18 @@ class Http1Client:
         self._frame(status, lines)
         self._begin(status, reason, lines)
 
-    async def switch(self, reason: str, headers: Headers, protocol: bytes) -> Inbox:
+    async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]:
         """Say that the protocol is switched; return what the client sends from now on.
 
         Raises:
             ConnectionResetError: the connection has ended.
         """
         lines = response_headers(headers)
+        protocol = header(headers, b"upgrade") or b""
         lines += ((b"Connection", b"Upgrade"), (b"Upgrade", protocol))
         self._is_kept = False
         self._begin(_SWITCHED, reason, lines)
-        return self._connection.open_tunnel()
+        return self._connection.open_tunnel().pieces()
 
     async def write(self, chunk: bytes) -> None:
         """Send bytes of the body; waits while the client reads slowly.

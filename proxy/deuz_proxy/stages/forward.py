@@ -56,6 +56,7 @@ async def forward_call(
             path=call.target.path,
             headers=_outgoing_headers(call, runtime),
             body=body if body is not None else _stream(call),
+            upgrade=call.incoming.upgrade,
         )
     sent = _sent(call, reply, runtime, (started_at, runtime.monotonic() - start))
     if not is_guarded(call, runtime):

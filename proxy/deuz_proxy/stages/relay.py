@@ -4,13 +4,19 @@ Rules:
 - A chunk goes out before the meter sees its copy: the observer never delays.
 - A broken answer looks broken: the client's connection is ended, never tidied up.
 - A client that leaves ends the upstream's answer too.
+- After a switch of the protocol, bytes go both ways, unread, until either side ends it.
 """
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 from deuz_proxy.calls import Sent, Totals
 from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.ports import Client
 
+_SWITCHED = 101
 _FIRST_BAD = 400
 # What an error's text is kept for: to recognise an overflow that was only observed.
 _MOST_ERROR_BYTES = 65_536
@@ -32,6 +38,8 @@ class Relay:
         """Hand the whole answer through and return how it ended."""
         reply = self._sent.reply
         try:
+            if reply.status == _SWITCHED:
+                return await self._tunnel()
             await self._client.start(reply.status, reply.reason, reply.headers)
             # What was held has been metered already.
             for chunk in self._sent.held:
@@ -59,6 +67,29 @@ class Relay:
             error=error,
             error_body=b"".join(self._error_text),
         )
+
+    async def _tunnel(self) -> Totals:
+        """Hand bytes through in both directions; what came before the end arrives."""
+        reply = self._sent.reply
+        said = await self._client.switch(reply.reason, reply.headers)
+        async with asyncio.TaskGroup() as group:
+            ways = [group.create_task(way) for way in (self._up(said), self._down())]
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in ways:
+                way.cancel()
+        await self._client.finish()
+        return self.totals("ok")
+
+    async def _up(self, said: AsyncIterator[bytes]) -> None:
+        with contextlib.suppress(OSError):
+            async for piece in said:
+                await self._sent.reply.send(piece)
+
+    async def _down(self) -> None:
+        # Either side may simply hang up: that is how a socket ends.
+        with contextlib.suppress(OSError, UpstreamBroken):
+            async for piece in self._sent.rest:
+                await self._write(piece)
 
     async def _write(self, chunk: bytes) -> None:
         if self._first_byte is None:

@@ -62,6 +62,7 @@ class ModelledUpstreams:
         path: str,
         headers: Headers,
         body: bytes | AsyncIterator[bytes] | None,
+        upgrade: bytes | None = None,
     ) -> ScriptedReply:
         assert isinstance(body, bytes)
         lines = {k.decode().lower(): v.decode() for k, v in headers}

@@ -42,6 +42,9 @@ class ScriptedReply:
         if self.said.fault is not None:
             raise self.said.fault
 
+    async def send(self, piece: bytes) -> None:
+        raise AssertionError("no scripted upstream switches")
+
     async def close(self) -> None:
         self.is_closed = True
 
@@ -77,6 +80,7 @@ class ScriptedUpstreams:
         path: str,
         headers: Headers,
         body: bytes | AsyncIterator[bytes] | None,
+        upgrade: bytes | None = None,
     ) -> ScriptedReply:
         if body is not None and not isinstance(body, bytes):
             body = b"".join([piece async for piece in body])
@@ -96,6 +100,7 @@ class GivenRequest:
     target: str = "/v1/messages"
     headers: Headers = ((b"x-api-key", b"key-1"),)
     method: str = "POST"
+    upgrade: bytes | None = None
 
     @property
     def has_body(self) -> bool:
@@ -130,6 +135,9 @@ class GivenClient:
 
     async def start(self, status: int, reason: str, headers: Headers) -> None:
         self.status, self.reason, self.headers = status, reason, headers
+
+    async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]:
+        raise AssertionError("no scripted upstream switches")
 
     async def write(self, chunk: bytes) -> None:
         if self.leaves_at == len(self.chunks):

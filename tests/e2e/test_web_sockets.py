@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
-from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
-from deuz_proxy.edge.http1_server import make_http1_server
-from deuz_proxy.edge.http1_tunnel import tunnel
-from deuz_proxy.edge.http1_upstreams import Http1Upstreams
-from deuz_testing.line import until
+from deuz_testing.line import Line, make_config, running_line, until
 from deuz_testing.raw_client import RawClient, raw_client, request
 from deuz_testing.upstreams import Answer, Got, RawUpstream, raw_upstream
 
@@ -34,33 +33,13 @@ FRAMES = [b"\x81\x85abcd\x00", b"\x00" * 3, b"\r\n\r\nGET / HTTP/1.1\r\n\r\n", b
 @asynccontextmanager
 async def between(
     answer: Answer,
-) -> AsyncIterator[tuple[RawUpstream, RawClient, Http1Upstreams]]:
-    async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
-        reply = await upstreams.send(
-            method=incoming.method,
-            base=upstream.url,
-            path=incoming.target,
-            headers=incoming.headers,
-            body=None,
-            upgrade=incoming.upgrade,
-        )
-        if reply.status == 101:
-            await tunnel(client, reply)
-            return
-        await client.start(reply.status, reply.reason, reply.headers)
-        async for chunk in reply.chunks():
-            await client.write(chunk)
-        await client.finish()
-
-    async with raw_upstream(answer) as upstream:
-        upstreams = await Http1Upstreams(connect_seconds=2, idle_seconds=5).open()
-        server = await make_http1_server(serve)
-        host, port = await server.listen("127.0.0.1", 0)
-        async with raw_client(f"http://{host}:{port}") as client:
-            yield upstream, client, upstreams
-        await until(lambda: not server._connections)
-        await server.close(grace_seconds=0.2)
-        await upstreams.close()
+) -> AsyncIterator[tuple[RawUpstream, RawClient, Line]]:
+    async with (
+        raw_upstream(answer) as upstream,
+        running_line(make_config(upstream.url)) as line,
+        raw_client(line.url) as client,
+    ):
+        yield upstream, client, line
 
 
 async def echo(got: Got) -> None:
@@ -110,7 +89,7 @@ async def test_many_bytes_pass_at_once_in_both_directions() -> None:
 
 
 async def test_what_the_client_said_last_reaches_the_upstream() -> None:
-    async with between(echo) as (upstream, client, upstreams):
+    async with between(echo) as (upstream, client, line):
         await client.send(ASK)
         await client.read_head()
         await client.send(b"bye")
@@ -118,7 +97,7 @@ async def test_what_the_client_said_last_reaches_the_upstream() -> None:
         await asyncio.wait_for(upstream.last.gone.wait(), 1)
 
         assert upstream.last.body == b"bye"
-        await until(lambda: not upstreams._connections)
+        await until(lambda: line.told.in_flight == 0)
 
 
 async def test_what_the_upstream_said_last_reaches_the_client() -> None:
@@ -142,7 +121,7 @@ async def test_a_reset_of_either_side_ends_the_other(side: str) -> None:
         else:
             await got.until_gone()
 
-    async with between(listen) as (upstream, client, upstreams):
+    async with between(listen) as (upstream, client, line):
         await client.send(ASK)
         await client.read_head()
         if side == "client":
@@ -150,7 +129,7 @@ async def test_a_reset_of_either_side_ends_the_other(side: str) -> None:
             await asyncio.wait_for(upstream.last.gone.wait(), 1)
         else:
             assert await client.read_to_end() == b""
-        await until(lambda: not upstreams._connections, 1)
+        await until(lambda: line.told.in_flight == 0, 1)
 
 
 async def test_a_switch_that_is_refused_is_answered_like_anything_else() -> None:
@@ -162,3 +141,58 @@ async def test_a_switch_that_is_refused_is_answered_like_anything_else() -> None
         answered = await client.read_answer()
 
     assert (answered.status, answered.body) == (426, b"no")
+
+
+async def test_a_switched_connection_is_told_as_one_request_when_it_has_ended() -> None:
+    async with between(echo) as (_, client, line):
+        await client.send(ASK)
+        await client.read_head()
+        await client.send(b"12345")
+        await client.reader.readexactly(5)
+        assert line.told.in_flight == 1
+        client.writer.write_eof()
+        told = await line.told.until_finished()
+
+    assert (told.outcome, told.status, told.response_bytes) == ("ok", 101, 5)
+    assert line.told.faults == []
+
+
+async def test_another_protocol_than_web_sockets_is_not_asked_for() -> None:
+    async def answer(got: Got) -> None:
+        await got.say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    ask = request("GET", "/v1/models", None, b"Connection: Upgrade", b"Upgrade: h2c")
+    async with between(answer) as (upstream, client, _):
+        await client.send(ask)
+        answered = await client.read_answer()
+
+    assert (answered.status, answered.body) == (200, b"ok")
+    assert upstream.last.header(b"upgrade") == []
+
+
+async def test_a_real_web_socket_works_through_it() -> None:
+    async def echo_socket(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(protocols=("realtime",))
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_bytes(message.data)
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/v1/realtime", echo_socket)
+    async with (
+        TestServer(app) as server,
+        running_line(make_config(str(server.make_url("")).rstrip("/"))) as line,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(
+            f"{line.url}/v1/realtime?model=m", protocols=("realtime",)
+        ) as socket,
+    ):
+        for size in (0, 1, 70_000):
+            await socket.send_bytes(b"x" * size)
+            assert await socket.receive_bytes() == b"x" * size
+        assert socket.protocol == "realtime"
+        await socket.close()
+        told = await line.told.until_finished()
+
+    assert (told.outcome, told.passthrough) == ("ok", "unknown_endpoint")
