@@ -2,14 +2,18 @@ from collections.abc import Mapping
 
 import pytest
 
-from deuz_compiler.records.candidate import Candidate
+from deuz_compiler.records.candidate import Candidate, Requirement
 from deuz_compiler.records.policy import Policy
 from deuz_compiler.records.trace import Block
 from deuz_compiler.selection.pool import Surroundings, build_pool
 from deuz_compiler.selection.tally import Tally
 
 
-def tally_of(needs: Mapping[str, str], tokens: int = 100) -> Tally:
+def tally_of(
+    needs: Mapping[str, str],
+    tokens: int = 100,
+    requirements: Mapping[str, Requirement] | None = None,
+) -> Tally:
     """Return a tally over records of 10 tokens; `needs` maps each to what it needs."""
     records = [
         Candidate(
@@ -20,6 +24,7 @@ def tally_of(needs: Mapping[str, str], tokens: int = 100) -> Tally:
             tokens=10,
             content_identity=key,
             depends_on=tuple(wanted),
+            requirement=(requirements or {}).get(key, "discretionary"),
         )
         for key, wanted in needs.items()
     ]
@@ -111,3 +116,32 @@ def test_later_admission_overwrites_a_rejection() -> None:
     tally.commit([0], (), stage="discretionary", reason="ranked")
 
     assert tally.decisions[0].is_selected
+
+
+def test_a_no_shows_the_budget_it_met_and_takes_nothing_from_it() -> None:
+    tally = tally_of({"a": "", "b": ""})
+    tally.commit([0], (0,), stage="preferred", reason="ranked")
+    tally.reject(1, "over_budget", cost=10, stage="preferred")
+
+    no = tally.decisions[1]
+    assert no.is_selected is False
+    assert (no.cost_tokens, no.before_tokens, no.after_tokens) == (10, 90, 90)
+    assert (no.stage, no.reason, no.detail) == ("preferred", "over_budget", "")
+    assert tally.remaining == 90
+
+
+def test_a_no_that_names_no_price_or_stage_has_none() -> None:
+    tally = tally_of({"a": ""})
+    tally.reject(0, "below_threshold")
+
+    assert (tally.decisions[0].cost_tokens, tally.decisions[0].stage) == (0, "")
+
+
+@pytest.mark.parametrize("requirement", ["mandatory", "required"])
+def test_what_must_be_there_keeps_its_reason_when_another_pulls_it_in(
+    requirement: Requirement,
+) -> None:
+    tally = tally_of({"a": "b", "b": ""}, requirements={"b": requirement})
+    tally.commit([0, 1], (0,), stage="preferred", reason="ranked")
+
+    assert tally.decisions[1].reason == requirement
