@@ -94,11 +94,16 @@ def judge(
         return Verdict("first")
     latest = baselines[0]
     structural = _relation(latest, current)
-    if structural != "broken":
+    if (
+        structural != "broken"
+        or (difference := first_difference(latest.outbound, current.outbound)) is None
+    ):
         return Verdict(structural)
     if any(_relation(other, current) != "broken" for other in baselines[1:]):
         return Verdict("returned")
-    return _explain_break(latest, current, body=body, kept=kept, own_cause=own_cause)
+    return _explain_break(
+        latest, current, difference, body=body, kept=kept, own_cause=own_cause
+    )
 
 
 def _relation(old: Baseline, new: Baseline) -> str:
@@ -113,14 +118,12 @@ def _relation(old: Baseline, new: Baseline) -> str:
 def _explain_break(
     latest: Baseline,
     current: Baseline,
+    difference: Difference,
     *,
     body: bytes,
     kept: KeptText,
     own_cause: str | None,
 ) -> Verdict:
-    difference = first_difference(latest.outbound, current.outbound)
-    if difference is None:  # Cannot be: only breaks come here.
-        return Verdict("extended")
     lost = _lost_tokens(latest, current.outbound, difference)
     if _relation_inbound(latest, current) != "broken":
         return Verdict(

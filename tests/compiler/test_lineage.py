@@ -63,3 +63,10 @@ def test_another_credential_or_scope_has_other_keys_throughout() -> None:
 def test_the_seed_differs_from_the_public_part_of_the_key() -> None:
     assert seed_of(ROOT) == int.from_bytes(ROOT[8:], "big")
     assert keys(anthropic_body([user("a")]))[0][:8] == ROOT[:8]
+
+
+def test_credentials_that_differ_in_their_last_byte_only_have_other_roots() -> None:
+    token = b"x" * 2_000
+
+    assert scope_root(token + b"a", scope="t") != scope_root(token + b"b", scope="t")
+    assert len(scope_root(token, scope="t")) == 16

@@ -164,3 +164,9 @@ def test_behind_a_block_that_is_a_turn_the_summary_is_one_too() -> None:
 
 def test_a_turn_that_is_to_stay_bare_looks_like_one_without_operations() -> None:
     assert surface({0: (Bare(),)}) == surface({})
+
+
+def test_a_summary_is_read_without_its_escapes() -> None:
+    fold = Fold(1, b'a \\"river\\"\\n\\u00e9', 4)
+
+    assert fold.plain_text == 'a "river"\n\u00e9'

@@ -33,6 +33,9 @@ def test_members_are_found_with_blanks_and_escaped_keys() -> None:
         b'{"a":"xxx","a":1}',
         b'{"\\u0061":1,"a":2}',
         b'{"a":"1,\\"b\\":2","b":1,"a":1}',
+        b'{"a":12,"a":1,"b":2}',
+        b'{"b":2,"a":12,"a":1}',
+        b'{"a":1,"a":1,"b":2}',
     ],
 )
 def test_a_key_that_stands_twice_is_refused(text: bytes) -> None:

@@ -103,3 +103,9 @@ def test_a_list_of_tools_is_rendered_without_its_markers() -> None:
     assert rendered_list(compact(marked)) == rendered_list(compact(tools))
     assert has_marker(compact(marked))
     assert rendered_list(b'"plain"') == b'"plain"'
+
+
+def test_a_list_of_one_bare_string_is_not_taken_for_a_text_block() -> None:
+    listed = rendered({"role": "user", "content": ["a"]})
+
+    assert listed != rendered({"role": "user", "content": "a"})
