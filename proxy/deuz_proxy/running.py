@@ -149,7 +149,7 @@ async def _watch_config(
         except ConfigInvalid as fault:
             tell(f"config not taken, the running one stays in force:\n{fault}")
         except Exception as fault:  # noqa: BLE001  # A reload must not end what runs.
-            app.runtime.notice(FaultCaught("", "reload", SidecarError.code))
+            app.notice(FaultCaught("", "reload", SidecarError.code))
             tell(f"config reload failed: {type(fault).__name__}")
         else:
             tell("config taken")

@@ -193,7 +193,7 @@ async def test_no_canary_is_in_anything_that_the_sidecar_tells(
         running.events.append(event)
         notice(event)
 
-    app.runtime = replace(app.runtime, notice=keep)
+    app.serving.runtime = replace(app.runtime, notice=keep)
     with heard_at_root() as heard:
         await talk(running)
         admin = await read_admin(app)

@@ -9,11 +9,10 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from deuz_proxy.app import App, Settings, new_id, running_app, trace_maker, weigh
+from deuz_proxy.app import App, Settings, running_app
 from deuz_proxy.config.load import load_config
 from deuz_proxy.errors import ConfigInvalid, ListenFailed
 from deuz_testing.bodies import anthropic_body, user
-from deuz_testing.ledger_suite import append
 from deuz_testing.raw_client import ask, post
 from deuz_testing.upstreams import Got, RawUpstream, raw_upstream
 
@@ -173,18 +172,3 @@ async def test_an_address_of_six_is_bound_and_told(
     async with running_app(Settings(path, listen="[::1]:0"), {}) as app:
         assert app.addresses.listen.startswith("http://[::1]:")
         assert (await get(f"{app.addresses.listen}/v1/messages"))[0] == 200
-
-
-def test_ids_differ_and_operations_have_a_weight() -> None:
-    assert len({new_id() for _ in range(100)}) == 100
-    assert weigh((append("x" * 1000, "r"),)) > 1000
-
-
-@pytest.mark.parametrize(
-    ("environ", "is_sampled"),
-    [({}, True), ({"OTEL_TRACES_SAMPLER": "always_off"}, False)],
-)
-def test_the_usual_variables_decide_on_sampling(
-    environ: dict[str, str], is_sampled: bool
-) -> None:
-    assert trace_maker(environ)(None).is_sampled == is_sampled

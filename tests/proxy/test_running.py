@@ -109,7 +109,7 @@ async def test_a_reload_that_fails_in_another_way_leaves_what_runs(
     look = asyncio.Event()
     look.set()
     async with running_app(Settings(file), {}) as app:
-        app.runtime = replace(app.runtime, sources=(Stuck(),))
+        app.serving.runtime = replace(app.runtime, sources=(Stuck(),))
         watching = asyncio.ensure_future(
             _watch_config(app, file, {}, look, told.append)
         )

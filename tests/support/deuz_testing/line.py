@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deuz_compiler import Candidate
-from deuz_proxy.app import ledger_bounds, weigh
 from deuz_proxy.config.load import parse_config
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
@@ -30,6 +29,7 @@ from deuz_proxy.observe.events import (
 )
 from deuz_proxy.ports import Query, Source
 from deuz_proxy.runtime import Runtime
+from deuz_proxy.serving import ledger_bounds, weigh
 from deuz_proxy.sources.build import build_sources
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates

@@ -1,0 +1,139 @@
+"""All that serves requests: upstreams, stores, sources, and the listening socket.
+
+Rules:
+- A reload builds a new runtime and swaps it as a whole; what fails leaves the old one.
+- Draining stops accepting, lets running requests finish within the grace, then ends.
+"""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import msgspec
+
+from deuz_compiler import Operation
+from deuz_proxy.config.model import Config
+from deuz_proxy.config.windows import Models
+from deuz_proxy.edge.http1_server import make_http1_server
+from deuz_proxy.edge.http1_upstreams import Http1Upstreams
+from deuz_proxy.edge.listening import join_address, listen_failed, split_address
+from deuz_proxy.edge.service import Service
+from deuz_proxy.observe.events import Listener, Trace
+from deuz_proxy.observe.trace import make_trace, sampler_named
+from deuz_proxy.runtime import Runtime
+from deuz_proxy.sources.build import build_sources
+from deuz_proxy.stores.checkpoints import Checkpoints
+from deuz_proxy.stores.estimates import Estimates
+from deuz_proxy.stores.ledger_memory import Bounds, MemoryLedger
+from deuz_proxy.stores.tracker import Tracker
+
+
+class Serving:
+    """The parts of the line. What it opens is closed by the owner's stack."""
+
+    def __init__(
+        self, config: Config, environ: Mapping[str, str], stack: AsyncExitStack
+    ) -> None:
+        self._environ = environ
+        self._stack = stack
+        self._service = Service(lambda: self.runtime)
+        self.config = config
+        self.runtime: Runtime
+
+    async def open(self, notice: Listener) -> None:
+        """Open every part but the socket."""
+        config, limits = self.config, self.config.limits
+        upstreams = await Http1Upstreams(
+            connect_seconds=limits.connect_seconds,
+            idle_seconds=limits.stream_idle_seconds,
+        ).open()
+        self._stack.push_async_callback(upstreams.close)
+        ledger = MemoryLedger(
+            ledger_bounds(config), weigh=weigh, clock=time.time, tell=notice
+        )
+        self._stack.push_async_callback(ledger.close)
+        self.runtime = Runtime(
+            config=config,
+            upstreams=upstreams,
+            ledger=ledger,
+            sources=await build_sources(config),
+            tracker=Tracker(new_id=new_id),
+            checkpoints=Checkpoints(),
+            estimates=Estimates(),
+            models=Models(config.models),
+            notice=notice,
+            clock=time.time,
+            monotonic=time.perf_counter,
+            new_id=new_id,
+            new_trace=trace_maker(self._environ),
+        )
+        self._stack.push_async_callback(self._close_sources)
+
+    async def listen(self, address: str, *, is_shared: bool = False) -> str:
+        """Serve at the address; return it with the port that was bound.
+
+        Raises:
+            ListenFailed: it cannot be listened on.
+        """
+        server = await make_http1_server(self._service)
+        grace = self.config.limits.drain_seconds
+        self._stack.push_async_callback(server.close, grace_seconds=grace)
+        host, port = split_address(address)
+        try:
+            _, bound = await server.listen(host, port, is_shared=is_shared)
+        except OSError as fault:
+            raise listen_failed(fault, name="listen", address=address) from fault
+        return join_address(address, bound)
+
+    async def prepare(self, config: Config) -> Runtime:
+        """Return the runtime of a new config; listening and the ledger stay."""
+        return replace(
+            self.runtime,
+            config=config,
+            sources=await build_sources(config),
+            models=Models(config.models),
+        )
+
+    async def take(self, runtime: Runtime) -> None:
+        """Put a prepared runtime in force for all requests that come from now on."""
+        old, self.runtime = self.runtime, runtime
+        for source in old.sources:
+            await source.close()
+
+    async def _close_sources(self) -> None:
+        for source in self.runtime.sources:
+            await source.close()
+
+
+def ledger_bounds(config: Config) -> Bounds:
+    """Return the ledger's bounds."""
+    ledger = config.ledger
+    return Bounds(ledger.max_entries, ledger.max_bytes, ledger.ttl_seconds)
+
+
+def weigh(operations: tuple[Operation, ...]) -> int:
+    """Return how many bytes the operations take when stored."""
+    return len(msgspec.msgpack.encode(operations))
+
+
+def new_id() -> str:
+    """Return an id for a request or a conversation; random, so nothing can be told.
+
+    Not a secret: asking the kernel each time costs more than hashing the body.
+    """
+    return f"{random.getrandbits(64):016x}"
+
+
+def trace_maker(environ: Mapping[str, str]) -> Callable[[str | None], Trace]:
+    """Return what makes a request's trace ids from its `traceparent`."""
+    sampler = sampler_named(
+        environ.get("OTEL_TRACES_SAMPLER", "parentbased_always_on"),
+        environ.get("OTEL_TRACES_SAMPLER_ARG", ""),
+    )
+
+    def make(traceparent: str | None) -> Trace:
+        return make_trace(traceparent, random.getrandbits, sampler)
+
+    return make

@@ -1,0 +1,78 @@
+"""What serves requests: its parts, a reload prepared and taken, a shared address."""
+
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+
+from deuz_proxy.config.load import load_config
+from deuz_proxy.errors import ListenFailed
+from deuz_proxy.observe.events import Event
+from deuz_proxy.serving import Serving, new_id, trace_maker, weigh
+from deuz_testing.ledger_suite import append
+from deuz_testing.line import FixedSource
+from deuz_testing.raw_client import ask, request
+
+CONFIG = load_config(None, {})
+
+
+async def test_two_share_one_address_where_both_say_so_and_not_where_one_does() -> None:
+    async with AsyncExitStack() as stack:
+        one, two, three = (Serving(CONFIG, {}, stack) for _ in range(3))
+        for serving in (one, two, three):
+            await serving.open(lambda event: None)
+        address = await one.listen("127.0.0.1:0", is_shared=True)
+
+        assert await two.listen(address, is_shared=True) == address
+        with pytest.raises(ListenFailed, match="address already in use"):
+            await three.listen(address)
+
+
+async def test_what_was_prepared_is_in_force_only_once_it_is_taken() -> None:
+    told: list[Event] = []
+    closed: list[str] = []
+
+    class Closing(FixedSource):
+        async def close(self) -> None:
+            closed.append("old")
+
+    async with AsyncExitStack() as stack:
+        serving = Serving(CONFIG, {}, stack)
+        await serving.open(told.append)
+        serving.runtime = old = replace(serving.runtime, sources=(Closing(),))
+        new = await serving.prepare(CONFIG.model_copy(update={"on_error": "closed"}))
+        assert (serving.runtime, closed) == (old, [])
+
+        await serving.take(new)
+
+        assert serving.runtime.config.on_error == "closed"
+        assert serving.runtime.ledger is old.ledger
+        assert closed == ["old"]
+
+
+async def test_it_tells_whom_it_was_given() -> None:
+    told: list[Event] = []
+    async with AsyncExitStack() as stack:
+        serving = Serving(CONFIG, {}, stack)
+        await serving.open(told.append)
+        address = await serving.listen("127.0.0.1:0")
+
+        answered = await ask(f"http://{address}", request("GET", "/@nobody/x", None))
+
+    assert answered.status == 404
+    assert [type(event).__name__ for event in told] == ["FaultCaught"]
+
+
+def test_ids_differ_and_operations_have_a_weight() -> None:
+    assert len({new_id() for _ in range(100)}) == 100
+    assert weigh((append("x" * 1000, "r"),)) > 1000
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_sampled"),
+    [({}, True), ({"OTEL_TRACES_SAMPLER": "always_off"}, False)],
+)
+def test_the_usual_variables_decide_on_sampling(
+    environ: dict[str, str], is_sampled: bool
+) -> None:
+    assert trace_maker(environ)(None).is_sampled == is_sampled
