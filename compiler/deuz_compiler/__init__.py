@@ -30,6 +30,7 @@ from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest, context_warnings
 from deuz_compiler.records.policy import Overhead, Policy, Share
 from deuz_compiler.records.reasons import REASONS
+from deuz_compiler.redaction import redact_operations, was_redacted
 from deuz_compiler.refreshing.decide import (
     Decision as RefreshDecision,
 )
@@ -213,6 +214,7 @@ __all__ = [
     "recognise_finish",
     "recognise_overflow",
     "recognise_silent",
+    "redact_operations",
     "render_block",
     "render_summary",
     "render_tail",
@@ -227,6 +229,7 @@ __all__ = [
     "tokenizer_estimator",
     "user_text",
     "view_turns",
+    "was_redacted",
     "weigh_shares",
     "weigh_usage",
     "with_history",

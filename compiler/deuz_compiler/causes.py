@@ -29,6 +29,7 @@ CAUSES = (
     "turn_inserted",
     "turns_dropped",
     "overflow_recovery",
+    "record_forgotten",
     "ledger_lost",
     "sidecar_changed",
     "ttl_expired",

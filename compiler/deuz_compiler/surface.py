@@ -25,12 +25,16 @@ from deuz_compiler.wires.envelope import Edit, Envelope
 
 
 class Append(msgspec.Struct, frozen=True, tag="append"):
-    """A block behind the turn. `text` is the content of a JSON string, escaped."""
+    """A block behind the turn. `text` is the content of a JSON string, escaped.
+
+    `is_redacted`: it held more records, which were forgotten.
+    """
 
     text: bytes
     records: tuple[PlacedRecord, ...]
     tokens: int
     form: str = TURN
+    is_redacted: bool = False
 
 
 class Fold(msgspec.Struct, frozen=True, tag="fold"):
@@ -57,7 +61,10 @@ class Bare(msgspec.Struct, frozen=True, tag="bare"):
     """Nothing stands behind the turn, for good: it was answered without a block.
 
     A block put there later would change the prefix of all that went on from it.
+    `is_redacted`: a block stood there, all of whose records were forgotten.
     """
+
+    is_redacted: bool = False
 
 
 Operation = Append | Fold | Prune | Bare

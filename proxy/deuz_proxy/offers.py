@@ -36,6 +36,7 @@ from deuz_compiler import (
 from deuz_compiler import BudgetWindow as Window
 from deuz_proxy.calls import Call, Gathered, Known
 from deuz_proxy.config.model import Config
+from deuz_proxy.memory.records import MEMORY_SCOPE
 from deuz_proxy.observe.events import Compile, RecordDecision, SourceOutcome
 from deuz_proxy.overflows import window_of
 from deuz_proxy.runtime import Runtime
@@ -257,5 +258,9 @@ def _block_record(candidate: Candidate) -> BlockRecord:
 
 def _placed(candidate: Candidate) -> PlacedRecord:
     return PlacedRecord(
-        candidate.source, candidate.record_id, candidate.revision, candidate.digest
+        candidate.source,
+        candidate.record_id,
+        candidate.revision,
+        candidate.digest,
+        dict(candidate.provenance).get(MEMORY_SCOPE, ""),
     )

@@ -44,7 +44,8 @@ class Ledger(Protocol):
     """Where surface operations live, by the lineage of their position.
 
     `read` answers one tuple for each key, empty where nothing is stored, in one round
-    trip. `commit` replaces what a key holds.
+    trip. `commit` replaces what a key holds. `rewrite` changes every entry, which is no
+    use of it, and returns how many operations are other ones now.
 
     Raises:
         StoreFailed: the store did not answer.
@@ -54,6 +55,9 @@ class Ledger(Protocol):
     async def commit(
         self, operations: Mapping[bytes, tuple[Operation, ...]]
     ) -> None: ...
+    async def rewrite(
+        self, change: Callable[[tuple[Operation, ...]], tuple[Operation, ...]]
+    ) -> int: ...
     async def close(self) -> None: ...
 
 

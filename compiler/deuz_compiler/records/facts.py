@@ -16,12 +16,16 @@ FAILURES: tuple[SourceStatus, ...] = ("failed", "late")
 
 
 class PlacedRecord(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A record that is on the surface already; `digest` is of its full text."""
+    """A record that is on the surface already; `digest` is of its full text.
+
+    `scope` is whose record of the memory store it is; other records have none.
+    """
 
     source: str
     record_id: str
     revision: str = ""
     digest: str = ""
+    scope: str = ""
 
     @property
     def key(self) -> str:

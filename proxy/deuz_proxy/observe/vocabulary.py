@@ -130,7 +130,7 @@ OVERFLOW_OUTCOMES = ("recovered", "surfaced", "cannot_fit", "observed")
 LAYERS = ("prune-tool-results", "prune-reasoning", "summarize")
 TRIGGERS = ("overflow", "preflight", "threshold")
 
-LEDGER_OPS = ("read", "commit", "evict")
+LEDGER_OPS = ("read", "commit", "evict", "rewrite")
 LEDGER_STATUSES = ("ok", "failed", "late", "full")
 STORES = ("memory", "sqlite", "redis")
 

@@ -30,6 +30,7 @@ from deuz_compiler import (
     prefix_of,
     project,
     segment_shares,
+    was_redacted,
     with_history,
 )
 from deuz_proxy.calls import Call, Compiled, Known
@@ -144,7 +145,7 @@ def lay_out(
 def _named(
     verdict: Verdict, envelope: Envelope, surface: Surface, operations: Operations
 ) -> Verdict:
-    """Tell a recovery that another branch of this history had from an unmeant change.
+    """Tell what we meant from what must not happen: a recovery, a forgotten record.
 
     A branch shares the ledger: what was condensed for one is condensed for all.
     """
@@ -152,6 +153,10 @@ def _named(
         return verdict
     turns = [e.turn for e in surface.elements if e.turn >= envelope.lead]
     at = verdict.index
+    # The break is at the block, or at the turn that took its place.
+    around = turns[max(0, at - 1) : at + 1]
+    if any(was_redacted(operations.get(turn, ())) for turn in around):
+        return msgspec.structs.replace(verdict, cause="record_forgotten")
     # Of a turn's elements the first is its stub or its fold, the others are blocks.
     if at >= len(turns) or turns[at] in turns[max(0, at - 1) : at]:
         return verdict

@@ -35,7 +35,7 @@ from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import Seen, observe_overflow
 from deuz_proxy.runtime import Runtime
 
-_DELIBERATE = ("overflow_recovery",)
+_DELIBERATE = ("overflow_recovery", "record_forgotten")
 _LIFETIME = re.compile(rb'"(?:ttl|prompt_cache_retention)"\s*:\s*"(\d{1,3})([mh])"')
 _UNIT_SECONDS = {b"m": 60.0, b"h": 3600.0}
 _TTL_SECONDS = {"anthropic": 300.0, "openai_chat": 600.0}

@@ -83,6 +83,23 @@ class MemoryLedger:
             self._say("commit", refused, status="full")
         self._squeeze()
 
+    async def rewrite(
+        self, change: Callable[[tuple[Operation, ...]], tuple[Operation, ...]]
+    ) -> int:
+        """Change what each key holds; places and times of last use stay."""
+        changed = 0
+        for key, entry in self._entries.items():
+            operations = change(entry.operations)
+            if operations is not entry.operations:
+                pairs = zip(entry.operations, operations, strict=True)
+                changed += sum(old is not new for old, new in pairs)
+                weight_bytes = self._weigh(operations) + ENTRY_BYTES
+                self._held_bytes += weight_bytes - entry.weight_bytes
+                # An assignment to a key that is there keeps its place in the order.
+                self._entries[key] = _Entry(operations, weight_bytes, entry.used_at)
+        self._say("rewrite", changed)
+        return changed
+
     async def close(self) -> None:
         """Forget everything. May be called twice."""
         self._entries.clear()

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest_asyncio
 
-from deuz_compiler import Append, Operation, PlacedRecord
+from deuz_compiler import Append, Bare, Operation, PlacedRecord
 from deuz_proxy.observe.events import Event, LedgerUsed
 from deuz_proxy.ports import Ledger
 
@@ -215,6 +215,35 @@ class LedgerSuite:
         assert (told.last.op, told.last.status, told.last.count) == ("read", "ok", 2)
         assert told.last.entries == 2
         assert told.last.bytes > 0
+
+    async def test_what_is_rewritten_stands_where_it_stood(
+        self, ledger: Ledger, told: Told
+    ) -> None:
+        kept, gone = append("kept"), append("gone", "r1")
+        await ledger.commit({key(1): (kept, gone), key(2): (kept,)})
+
+        changed = await ledger.rewrite(
+            lambda held: (kept, Bare()) if gone in held else held
+        )
+
+        assert changed == 1
+        assert list(await ledger.read([key(1), key(2)])) == [(kept, Bare()), (kept,)]
+        assert told.count("rewrite") == 1
+
+    async def test_rewriting_is_no_use_and_keeps_count_of_bytes(
+        self, open_ledger: OpenLedger, clock: ManualClock, told: Told
+    ) -> None:
+        ledger = await open_ledger(ttl_seconds=60)
+        await ledger.commit({key(1): (append("x" * 5_000),)})
+        before = told.last.bytes
+        clock.move(59)
+
+        await ledger.rewrite(lambda held: (append("x"),))
+
+        assert before - told.last.bytes >= 4_000
+        clock.move(2)
+        assert list(await ledger.read([key(1)])) == [()]
+        await ledger.close()
 
     async def test_closing_twice_is_closing_once(self, ledger: Ledger) -> None:
         await ledger.close()

@@ -1,0 +1,1 @@
+"""Memory: records and notes that are kept for a scope, and forgotten when asked."""
