@@ -97,7 +97,8 @@ class Call:
 
     Without an envelope, `passthrough` says why the body is not touched. A call is apart
     whose client asked for less than its route compiles: it goes without what stands in
-    the conversation's other requests, and is no measure for them.
+    the conversation's other requests, and is no measure for them. `packed` is the body
+    as it came where `body` is a decoded copy; `codings` are what its header names.
     """
 
     id: str
@@ -113,6 +114,12 @@ class Call:
     chain: tuple[bytes, ...] = ()
     is_probe: bool = False
     is_apart: bool = False
+    codings: tuple[bytes, ...] = ()
+    packed: bytes | None = None
+
+    def as_sent(self, body: bytes | None) -> bytes | None:
+        """Return the bytes to send for this body: if unchanged, those that came."""
+        return self.packed if self.packed is not None and body is self.body else body
 
     @property
     def ledger_keys(self) -> tuple[bytes, ...]:

@@ -21,7 +21,7 @@ from deuz_proxy.observe.watch import Watch
 from deuz_proxy.ports import Client
 from deuz_proxy.recover import Attempt, recover_call
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.stages.admit import admit_call, lift_call, read_call
+from deuz_proxy.stages.admit import admit_call, lift_call, read_call, unpack_call
 from deuz_proxy.stages.compile import compile_call
 from deuz_proxy.stages.forward import forward_call
 from deuz_proxy.stages.recall import recall_context
@@ -65,7 +65,7 @@ async def serve_call(
 async def _run(story: Story, client: Client, runtime: Runtime) -> None:
     watch = story.watch
     with watch.stage("admit"):
-        story.call = call = _lifted(
+        story.call = call = await _lifted(
             await read_call(story.call, runtime, watch), runtime
         )
     with watch.stage("recall"):
@@ -135,9 +135,9 @@ def _finish(story: Story, runtime: Runtime) -> None:
     runtime.notice(finished)
 
 
-def _lifted(call: Call, runtime: Runtime) -> Call:
+async def _lifted(call: Call, runtime: Runtime) -> Call:
     try:
-        return lift_call(call, runtime)
+        return lift_call(await unpack_call(call, runtime), runtime)
     except Exception as fault:  # noqa: BLE001  # Fail open: forwarded, not understood.
         _count_fault(call, "admit", fault, runtime)
         return replace(call, passthrough="fault")

@@ -22,10 +22,10 @@ from deuz_compiler import (
     render_summary,
     summary_request_text,
 )
-from deuz_proxy.calls import Call, Headers, Reply, header
+from deuz_proxy.calls import Call, Headers, Reply
 from deuz_proxy.errors import SidecarError
 from deuz_proxy.observe.events import FaultCaught, UpstreamCall
-from deuz_proxy.observe.inflate import Decoded
+from deuz_proxy.observe.inflate import Decoded, content_codings
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
 
@@ -109,7 +109,7 @@ async def _ask(
 
 async def _read(api: str, reply: Reply) -> ReplyFacts:
     meter = open_meter(api, is_event_stream=False, keep_text=True)
-    decode = Decoded(header(reply.headers, b"content-encoding"))
+    decode = Decoded(content_codings(reply.headers))
     length = 0
     async for chunk in reply.chunks():
         length += len(chunk)

@@ -26,6 +26,8 @@ PASSTHROUGHS = (
     "duplicate_key",
     "unknown_shape",
     "unknown_encoding",
+    "damaged_encoding",
+    "decoded_too_large",
     "server_state",
     "unknown_endpoint",
     "observe",

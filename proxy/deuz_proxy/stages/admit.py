@@ -4,6 +4,7 @@ Rules:
 - A body is read whole only where a route may look into it; all else streams through.
 - Identity comes from the credential; a header may narrow the scope, never widen it.
 - What is not understood is forwarded untouched, with a reason.
+- A compressed body is understood by a decoded copy; it goes on as it came.
 """
 
 import hashlib
@@ -16,6 +17,12 @@ from deuz_proxy.calls import Call, Identity, Incoming, Lines, first_values
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.routing import Target, lowered, resolve_target
 from deuz_proxy.observe.events import Trace
+from deuz_proxy.observe.inflate import (
+    Undecodable,
+    can_decode,
+    content_codings,
+    decode_body,
+)
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
 
@@ -43,6 +50,7 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
     configured = resolve_target(runtime.config, incoming.target, headers)
     lines = first_values(headers)
     target = lowered(configured, lines.get(b"x-deuz-mode"))
+    codings = content_codings(headers) if b"content-encoding" in lines else ()
     return Call(
         id=runtime.new_id(),
         incoming=incoming,
@@ -51,9 +59,10 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
         body=None,
         headers=headers,
         at=at,
-        passthrough=_why_not_read(incoming, target, lines),
+        passthrough=_why_not_read(incoming, target, codings),
         trace=_trace(lines, runtime),
         is_apart=configured.mode == "compile" and target.mode != "compile",
+        codings=codings,
     )
 
 
@@ -72,10 +81,23 @@ async def read_call(call: Call, runtime: Runtime, watch: Watch) -> Call:
     return replace(call, body=body)
 
 
+async def unpack_call(call: Call, runtime: Runtime) -> Call:
+    """Return the call with its body decoded; else with why it is not."""
+    body = call.body
+    if body is None or not call.codings:
+        return call
+    limit_bytes = runtime.config.limits.max_body_bytes
+    try:
+        plain = await decode_body(body, call.codings, limit_bytes=limit_bytes)
+    except Undecodable as fault:
+        return replace(call, passthrough=fault.reason)
+    return replace(call, body=plain, packed=body)
+
+
 def lift_call(call: Call, runtime: Runtime) -> Call:
     """Return the call with the parts of its body; else with why there are none."""
     body, identity = call.body, call.identity
-    if body is None:
+    if body is None or call.passthrough is not None:
         return call
     known = runtime.checkpoints.find(identity.root, body)
     try:
@@ -122,13 +144,14 @@ def _trace(lines: Lines, runtime: Runtime) -> Trace | None:
     return runtime.new_trace(parent.decode("latin-1") if parent else None)
 
 
-def _why_not_read(incoming: Incoming, target: Target, lines: Lines) -> str | None:
+def _why_not_read(
+    incoming: Incoming, target: Target, codings: tuple[bytes, ...]
+) -> str | None:
     if target.mode == "off":
         return "off"
     if not target.api or incoming.method != "POST" or not incoming.has_body:
         return "unknown_endpoint"
-    encoding = lines.get(b"content-encoding") or b"identity"
-    return None if encoding.lower() == b"identity" else "unknown_encoding"
+    return None if can_decode(codings) else "unknown_encoding"
 
 
 def _is_probe(envelope: Envelope) -> bool:

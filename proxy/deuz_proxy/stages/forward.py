@@ -14,7 +14,7 @@ from deuz_compiler import ReplyFacts, open_meter, recognise_overflow
 from deuz_proxy.calls import Call, Headers, Reply, Sent, header, text_headers
 from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.events import UpstreamCall
-from deuz_proxy.observe.inflate import Decoded
+from deuz_proxy.observe.inflate import Decoded, content_codings
 from deuz_proxy.observe.trace import format_traceparent
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
@@ -54,8 +54,8 @@ async def forward_call(
             method=call.incoming.method,
             base=call.target.url,
             path=call.target.path,
-            headers=_outgoing_headers(call, runtime),
-            body=body if body is not None else _stream(call),
+            headers=_outgoing_headers(call, body, runtime),
+            body=_stream(call) if body is None else call.as_sent(body),
             upgrade=call.incoming.upgrade,
         )
     sent = _sent(call, reply, runtime, (started_at, runtime.monotonic() - start))
@@ -76,12 +76,20 @@ def is_guarded(call: Call, runtime: Runtime) -> bool:
     return is_compiling and runtime.config.overflow.recover
 
 
-def _outgoing_headers(call: Call, runtime: Runtime) -> Headers:
+def _outgoing_headers(call: Call, body: bytes | None, runtime: Runtime) -> Headers:
     """Return the client's lines; with `propagate`, our span as the parent."""
+    headers = call.headers
+    if call.packed is not None and body is not call.body:
+        # What was spliced goes out plain: its label goes.
+        headers = _without(headers, b"content-encoding")
     if not runtime.config.telemetry.propagate or call.trace is None:
-        return call.headers
-    others = [line for line in call.headers if line[0].lower() != b"traceparent"]
-    return (*others, (b"traceparent", format_traceparent(call.trace).encode()))
+        return headers
+    parent = format_traceparent(call.trace).encode()
+    return (*_without(headers, b"traceparent"), (b"traceparent", parent))
+
+
+def _without(headers: Headers, name: bytes) -> Headers:
+    return [line for line in headers if line[0].lower() != name]
 
 
 def _stream(call: Call) -> AsyncIterator[bytes] | None:
@@ -101,7 +109,7 @@ def _sent(
         held=(),
         rest=reply.chunks(),
         meter=meter,
-        decode=Decoded(header(reply.headers, b"content-encoding")),
+        decode=Decoded(content_codings(reply.headers)),
         # A redirect is not an answer of the model.
         is_accepted=_FIRST_GOOD <= reply.status < _FIRST_REDIRECT,
         call=UpstreamCall(started_at, seconds, reply.status, None),

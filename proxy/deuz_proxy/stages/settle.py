@@ -208,7 +208,7 @@ def _finished(
         duration_seconds=story.watch.elapsed(),
         first_byte_seconds=totals.first_byte_seconds,
         is_streamed=bool(envelope and envelope.is_streamed),
-        request_bytes=len(compiled.body or b""),
+        request_bytes=len(call.as_sent(compiled.body) or b""),
         response_bytes=totals.response_bytes,
         stages=story.watch.stages(),
         passthrough=compiled.passthrough or call.passthrough,

@@ -1,3 +1,4 @@
+import gzip
 from dataclasses import replace
 
 import pytest
@@ -51,7 +52,7 @@ async def test_an_understood_body_has_an_envelope_and_a_key_for_each_turn(
         (GivenRequest(BODY, "/v1/messages", method="PUT"), "unknown_endpoint"),
         (GivenRequest(b"", "/v1/messages"), "unknown_endpoint"),
         (
-            GivenRequest(BODY, "/v1/messages", ((b"Content-Encoding", b"br"),)),
+            GivenRequest(BODY, "/v1/messages", ((b"Content-Encoding", b"lzma"),)),
             "unknown_encoding",
         ),
         (GivenRequest(BODY, "/v1/messages", ((b"x-deuz-mode", b"off"),)), "off"),
@@ -63,6 +64,44 @@ async def test_what_may_not_be_looked_into_is_not_read(
     call = await admitted(runtime, incoming)
 
     assert (call.body, call.passthrough) == (None, reason)
+
+
+async def test_a_compressed_body_is_understood_beside_what_came(
+    runtime: Runtime,
+) -> None:
+    packed = gzip.compress(BODY)
+    lines = ((b"Content-Encoding", b"gzip"),)
+
+    call = await admitted(runtime, GivenRequest(packed, headers=lines))
+    plain = await admitted(runtime, GivenRequest(BODY))
+
+    assert (call.body, call.packed) == (BODY, packed)
+    assert call.as_sent(call.body) is packed
+    assert call.as_sent(b"spliced") == b"spliced"
+    assert call.chain
+    assert (call.passthrough, plain.as_sent(BODY)) == (None, BODY)
+
+
+@pytest.mark.parametrize(
+    ("packed", "reason"),
+    [
+        (gzip.compress(BODY)[:-1], "damaged_encoding"),
+        (gzip.compress(b" " * 3000), "decoded_too_large"),
+        (gzip.compress(BODY[:-1]), "not_json"),
+    ],
+)
+async def test_a_compressed_body_that_is_not_understood_says_why(
+    packed: bytes, reason: str
+) -> None:
+    config = make_config(more="limits: {max_body_bytes: 2048}")
+    lines = ((b"Content-Encoding", b"gzip"),)
+
+    call = await admitted(
+        make_runtime(config, Told()), GivenRequest(packed, headers=lines)
+    )
+
+    assert (call.envelope, call.passthrough) == (None, reason)
+    assert call.as_sent(call.body) is packed
 
 
 async def test_a_stated_plain_encoding_is_no_encoding(runtime: Runtime) -> None:

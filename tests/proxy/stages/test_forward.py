@@ -54,6 +54,25 @@ async def test_a_stream_is_held_up_to_its_first_content(runtime: Runtime) -> Non
     assert sent.is_accepted
 
 
+async def test_a_compressed_body_goes_out_as_it_came_or_plain_without_its_label(
+    runtime: Runtime,
+) -> None:
+    upstreams = runtime.upstreams
+    assert isinstance(upstreams, ScriptedUpstreams)
+    lines = ((b"x-api-key", b"k"), (b"Content-Encoding", b"gzip"), (b"x-b", b"2"))
+    packed = gzip.compress(BODY)
+    call = await admitted(runtime, GivenRequest(packed, headers=lines))
+
+    for body in (call.body, b"spliced"):
+        await upstreams.answers.put(anthropic_answer("Fine."))
+        await forward_call(call, body, runtime, Watch(runtime.monotonic))
+    same, spliced = [await upstreams.asked.get() for _ in range(2)]
+
+    assert (same.body, same.headers) == (packed, lines)
+    assert spliced.body == b"spliced"
+    assert spliced.headers == [lines[0], lines[2]]
+
+
 async def test_a_route_that_only_observes_holds_nothing() -> None:
     runtime = make_runtime(make_config(mode="observe"), Told())
 

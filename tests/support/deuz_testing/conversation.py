@@ -17,7 +17,12 @@ from deuz_proxy.errors import SidecarError
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.serve import serve_call
-from deuz_proxy.stages.admit import admit_call, lift_call, read_call
+from deuz_proxy.stages.admit import (
+    admit_call,
+    lift_call,
+    read_call,
+    unpack_call,
+)
 from deuz_testing.bodies import anthropic_body, assistant, tool_result, tool_use, user
 from deuz_testing.histories import broken_rules
 from deuz_testing.line import WAIT_SECONDS
@@ -175,7 +180,8 @@ def anthropic_overflow(tokens: int = 250_000, limit: int = 200_000) -> Said:
 async def admitted(runtime: Runtime, incoming: GivenRequest) -> Call:
     """Return the request as the first stage leaves it."""
     call = admit_call(incoming, runtime)
-    return lift_call(await read_call(call, runtime, Watch(runtime.monotonic)), runtime)
+    read = await read_call(call, runtime, Watch(runtime.monotonic))
+    return lift_call(await unpack_call(read, runtime), runtime)
 
 
 def with_block(messages: Sequence[Any], at: int, text: str = BLOCK) -> bytes:
