@@ -15,7 +15,7 @@ import msgspec
 
 from deuz_compiler.canonical import digest_text
 from deuz_compiler.records.candidate import Candidate
-from deuz_compiler.records.facts import FAILURES, CompileFacts, PlacedRecord
+from deuz_compiler.records.facts import ANSWERS, CompileFacts, PlacedRecord
 from deuz_compiler.records.manifest import Manifest
 from deuz_compiler.records.policy import Policy
 from deuz_compiler.records.refusal import SOURCE_FAILED, Refusal
@@ -135,7 +135,9 @@ def _placed_keys(
 
 def _failed(facts: CompileFacts, policy: Policy) -> Selection | None:
     """Return the refusal that a failed required source amounts to, if there is one."""
-    failed = [r.source for r in facts.sources if r.is_required and r.status in FAILURES]
+    failed = [
+        r.source for r in facts.sources if r.is_required and r.status not in ANSWERS
+    ]
     if not failed:
         return None
     refusal = Refusal(

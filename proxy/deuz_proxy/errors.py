@@ -159,3 +159,29 @@ class StoreFailed(SidecarError):
         super().__init__(f"store {store} failed at {operation}")
         self.store = store
         self.operation = operation
+
+
+class SourceFailed(SidecarError):
+    """A source answered wrongly or not at all; `reason` is one of `REASONS`."""
+
+    code = "source_failed"
+    REASONS: ClassVar[Mapping[str, str]] = {
+        "unreachable": "no connection",
+        "tls": "no TLS connection",
+        "broken": "the connection ended before the answer did",
+        "status": "an answer that is no success",
+        "redirect": "an answer that leads elsewhere",
+        "encoding": "an answer that is compressed",
+        "not_json": "an answer that is not JSON",
+        "wrong_shape": "an answer of another shape",
+        "too_large": "an answer over the limit",
+        "no_record": "no record that is well-formed",
+        "tool": "an error of the tool",
+        "protocol": "an answer against the protocol",
+        "closed": "it is closed",
+    }
+
+    def __init__(self, *, source: str, reason: str) -> None:
+        super().__init__(f"source {source} failed: {self.REASONS[reason]}")
+        self.source = source
+        self.reason = reason

@@ -158,6 +158,7 @@ def describe_compile(
                 s.selected,
                 s.excluded,
                 s.tokens,
+                s.error,
             )
             for s in manifest.sources
         ),

@@ -40,6 +40,16 @@ class Source(Protocol):
     async def close(self) -> None: ...
 
 
+class Breakers(Protocol):
+    """Who keeps count of sources that fail, and lets them rest.
+
+    `note` follows every `admit` that said yes; None: nobody waited for the answer.
+    """
+
+    def admit(self, source: str) -> bool: ...
+    def note(self, source: str, status: str | None) -> None: ...
+
+
 class Ledger(Protocol):
     """Where surface operations live, by the lineage of their position.
 

@@ -17,6 +17,7 @@ class Runtime:
     upstreams: ports.Upstreams
     ledger: ports.Ledger
     sources: tuple[ports.Source, ...]
+    breakers: ports.Breakers
     tracker: ports.Tracker
     checkpoints: ports.Checkpoints
     estimates: ports.Estimates

@@ -23,7 +23,7 @@ from deuz_proxy.edge.service import Service
 from deuz_proxy.observe.events import Listener, Trace
 from deuz_proxy.observe.trace import make_trace, sampler_named
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.sources.build import build_sources
+from deuz_proxy.sources.build import build_sources, make_breakers
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates
 from deuz_proxy.stores.ledger_memory import Bounds, MemoryLedger
@@ -59,6 +59,7 @@ class Serving:
             upstreams=upstreams,
             ledger=ledger,
             sources=await build_sources(config),
+            breakers=make_breakers(config, clock=time.monotonic),
             tracker=Tracker(new_id=new_id),
             checkpoints=Checkpoints(),
             estimates=Estimates(),
@@ -93,6 +94,7 @@ class Serving:
             self.runtime,
             config=config,
             sources=await build_sources(config),
+            breakers=make_breakers(config, clock=time.monotonic),
             models=Models(config.models),
         )
 

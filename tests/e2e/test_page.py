@@ -334,3 +334,13 @@ async def open_many(tab: Tab, served: Served) -> None:
             )
     await tab.open(served.url)
     await tab.until(f"{ROWS}.length === 12")
+
+
+async def test_a_source_that_fails_is_named_among_the_totals(
+    tab: Tab, served: Served
+) -> None:
+    await open_session(tab, served)
+
+    totals = await text_of(tab, "#totals")
+
+    assert "Sources failing\nrules" in totals

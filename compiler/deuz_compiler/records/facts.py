@@ -13,6 +13,7 @@ import msgspec
 SourceStatus = Literal["ok", "empty", "late", "failed", "skipped"]
 
 FAILURES: tuple[SourceStatus, ...] = ("failed", "late")
+ANSWERS: tuple[SourceStatus, ...] = ("ok", "empty")
 
 
 class PlacedRecord(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ from deuz_proxy.config.nodes import Document, Place, Tree
 from deuz_proxy.config.values import nearest, split_address
 
 Fault = tuple[Place, str]
-_KIND_OF_TYPE = {"static": "memory", "files": "rag"}
+_KIND_OF_TYPE = {"static": "memory", "files": "rag", "http": "rag"}
 
 
 def check_all(document: Document, folder: Path) -> None:
@@ -100,6 +100,13 @@ def _folders(document: Document, folder: Path) -> Iterator[Fault]:
             seen[whole] = line
 
 
+def _certificates(document: Document, folder: Path) -> Iterator[Fault]:
+    for place, source in _items(document, "context", "sources"):
+        named = _text(source, "ca_file")
+        if named and not Path(folder, Path(named).expanduser()).is_file():
+            yield (*place, "ca_file"), "is not a file that exists (allowed: a file)"
+
+
 def _shares(document: Document, _: Path) -> Iterator[Fault]:
     shares = _mapping(document, "context", "budget", "shares")
     numbers = [number for number in map(_decimal, shares.values()) if number]
@@ -154,6 +161,7 @@ _CHECKS: tuple[_Check, ...] = (
     _source_ids,
     _record_ids,
     _folders,
+    _certificates,
     _shares,
     _tenant_keys,
     _addresses,

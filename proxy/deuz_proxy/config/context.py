@@ -8,22 +8,16 @@ Rules:
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
+from deuz_proxy.config.outside import HttpSource
+from deuz_proxy.config.section import Kind, Section, id_from_kind
 from deuz_proxy.config.values import LastingText, Name, Ratio, Tokens
 
-Kind = Literal["memory", "rag", "transcript", "skills"]
-
 # Kept as text too: an early mention of a type that comes later deserves its own words.
-PLANNED_SOURCE_TYPES = ("store", "http", "mcp", "transcript", "skills")
-
-
-class Section(BaseModel):
-    """A part of the config: unknown keys are mistakes, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+PLANNED_SOURCE_TYPES = ("store", "mcp", "transcript", "skills")
 
 
 def _default_shares() -> Mapping[Kind, Ratio]:
@@ -79,10 +73,19 @@ class Refresh(Section):
         le=30_000,
         description="Time for all sources together, in milliseconds.",
     )
-
-
-def _id_from_kind(validated: dict[str, Any]) -> str:
-    return str(validated["kind"])
+    rest_after: int = Field(
+        default=5,
+        ge=0,
+        le=1000,
+        description="Failures in a row after which a source rests; 0: never.",
+    )
+    rest_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="Its first rest; each failed try doubles it, up to 16-fold.",
+    )
 
 
 class StaticRecord(Section):
@@ -118,7 +121,7 @@ class StaticSource(Section):
     type: Literal["static"] = Field(description="`static`.")
     kind: Kind = Field(default="memory", description="Which budget share it draws on.")
     id: Name = Field(
-        default_factory=_id_from_kind, description="Name of the source; default: kind."
+        default_factory=id_from_kind, description="Name of the source; default: kind."
     )
     required: bool = Field(
         default=False, description="Whether context is refused when the source fails."
@@ -134,7 +137,7 @@ class FilesSource(Section):
     type: Literal["files"] = Field(description="`files`.")
     kind: Kind = Field(default="rag", description="Which budget share it draws on.")
     id: Name = Field(
-        default_factory=_id_from_kind, description="Name of the source; default: kind."
+        default_factory=id_from_kind, description="Name of the source; default: kind."
     )
     required: bool = Field(
         default=False, description="Whether context is refused when the source fails."
@@ -159,7 +162,9 @@ class FilesSource(Section):
         return None if path is None else Path(folder, path.expanduser())
 
 
-SourceConfig = Annotated[StaticSource | FilesSource, Field(discriminator="type")]
+SourceConfig = Annotated[
+    StaticSource | FilesSource | HttpSource, Field(discriminator="type")
+]
 
 
 class Context(Section):

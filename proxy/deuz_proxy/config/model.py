@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from deuz_proxy.config.context import Context, Section
+from deuz_proxy.config.context import Context
+from deuz_proxy.config.section import Section
 from deuz_proxy.config.values import (
     Address,
     HeaderName,

@@ -74,7 +74,10 @@ class RecordDecision:
 
 @dataclass(frozen=True, slots=True)
 class SourceOutcome:
-    """How one source answered: `ok`, `empty`, `late`, `failed` or `skipped`."""
+    """How one source answered: `ok`, `empty`, `late`, `failed` or `skipped`.
+
+    `error` is a word for what failed, never a message.
+    """
 
     source: str
     kind: str
@@ -83,6 +86,7 @@ class SourceOutcome:
     selected: int
     excluded: int
     tokens: int
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ RECORD_REASONS = (
     "refused",
 )
 SOURCE_STATUSES = ("ok", "empty", "late", "failed", "skipped")
+SOURCE_FAILURES = ("late", "failed")
 
 OVERFLOW_STAGES = ("preflight", "rejected", "in_stream", "silent")
 OVERFLOW_OUTCOMES = ("recovered", "surfaced", "cannot_fit", "observed")
@@ -162,6 +163,7 @@ FAULT_CODES = (
     "config_invalid",
     "listen_failed",
     "store_failed",
+    "source_failed",
     "compiler_error",
     "not_lifted",
     "malformed_input",

@@ -253,6 +253,8 @@ export function drawTotals(status) {
   const { tokens, faults } = status;
   const blamed = faults.reduce((sum, fault) => sum + fault.count, 0);
   const blame = faults.map((fault) => `${fault.count} × ${fault.code} at ${fault.where}, route ${fault.route}`).join("\n");
+  const failing = (status.sources ?? []).filter((source) => source.failures > 0);
+  const failed = failing.map((source) => `${source.id}: ${words.plain(source.error ?? source.status)}, ${words.count(source.failures, "failure")} in a row`).join("\n");
   return [
     drawTotal("Requests", words.number(status.requests)),
     drawTotal("In flight", words.number(status.in_flight)),
@@ -261,7 +263,8 @@ export function drawTotals(status) {
     drawTotal("Tokens lost", words.number(status.lost_tokens)),
     drawTotal("Unplanned by us", words.number(status.sidecar_mutations), "Prefix changes that the sidecar caused without meaning to; must stay 0. A recovered overflow is meant", status.sidecar_mutations > 0),
     drawTotal("Faults", words.number(blamed), blame || "Faults of the sidecar, and requests that led to no upstream", blamed > 0),
-  ];
+    failing.length ? drawTotal("Sources failing", failing.map((source) => source.id).join(", "), failed, true) : null,
+  ].filter(words.isKnown);
 }
 
 function drawTotal(term, text, title = null, isBad = false) {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from deuz_compiler import Usage, Verdict
+from deuz_proxy.observe import vocabulary
 from deuz_proxy.observe.events import (
     Event,
     FaultCaught,
@@ -19,12 +20,16 @@ from deuz_proxy.observe.events import (
     Placement,
     RequestFinished,
     RequestStarted,
+    SourceOutcome,
 )
 from deuz_proxy.observe.redact import shown_name
 from deuz_proxy.sinks.describe import Described
 
 IN_FLIGHT_KEPT = 10_000
 """Requests whose end is still awaited; more than one process can serve at once."""
+
+SOURCES_KEPT = 128
+"""A config has no more; each is the name of a configured source."""
 
 FAULTS_KEPT = 100
 """Kinds of faults that are counted apart; routes and codes are few."""
@@ -132,6 +137,23 @@ class Tally:
 
 
 @dataclass(slots=True)
+class Asked:
+    """One source: how it answered last, and how often it failed since it answered."""
+
+    status: str = ""
+    error: str | None = None
+    failures: int = 0
+
+    def add(self, outcome: SourceOutcome) -> None:
+        """Take note of one answer; a source that rests has neither failed nor not."""
+        self.status, self.error = outcome.status, outcome.error
+        if outcome.status in vocabulary.SOURCE_FAILURES:
+            self.failures += 1
+        elif outcome.status != "skipped":
+            self.failures = 0
+
+
+@dataclass(slots=True)
 class Total:
     """All requests in numbers, changed by the feed alone."""
 
@@ -143,6 +165,7 @@ class Total:
     in_flight: OrderedDict[str, None] = field(default_factory=OrderedDict)
     faults: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     ledger: LedgerUsed | None = None
+    sources: OrderedDict[str, Asked] = field(default_factory=OrderedDict)
 
     def add(self, event: Event) -> None:
         """Count one event of any kind."""
@@ -170,6 +193,15 @@ class Total:
         if event.verdict is not None and is_loss(event.verdict):
             self.breaks += 1
             self.lost_tokens += event.verdict.lost_tokens
+        for outcome in event.compile.sources if event.compile else ():
+            self._ask(outcome)
+
+    def _ask(self, outcome: SourceOutcome) -> None:
+        # A reload may bring other sources; those not asked any more go first.
+        if outcome.source not in self.sources and len(self.sources) >= SOURCES_KEPT:
+            self.sources.popitem(last=False)
+        self.sources.setdefault(outcome.source, Asked()).add(outcome)
+        self.sources.move_to_end(outcome.source)
 
     def _blame(self, event: FaultCaught) -> None:
         key = (event.route, event.where, event.code)
@@ -195,4 +227,13 @@ class Total:
                 "entries": self.ledger.entries,
                 "bytes": self.ledger.bytes,
             },
+            "sources": [
+                {
+                    "id": source,
+                    "status": asked.status,
+                    "error": asked.error,
+                    "failures": asked.failures,
+                }
+                for source, asked in sorted(self.sources.items())
+            ],
         }

@@ -4,7 +4,8 @@ Rules:
 - Only routes that compile ask the ledger or a source; an unknown scope gets no context.
 - Retrieval answers a turn with fresh user text, once; the block then stays, and so does
   its absence.
-- One deadline for all sources: who is late is counted and left behind.
+- One deadline for all sources: who is late is counted and left behind. Who was late or
+  failed too often rests and is not asked.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from deuz_compiler import (
     user_text,
 )
 from deuz_proxy.calls import Call, Gathered, Known, SourceAnswer, header
-from deuz_proxy.errors import SidecarError, StoreFailed
+from deuz_proxy.errors import SidecarError, SourceFailed, StoreFailed
 from deuz_proxy.observe.events import FaultCaught
 from deuz_proxy.ports import Query, Source
 from deuz_proxy.runtime import Runtime
@@ -152,6 +153,21 @@ async def _gather(call: Call, runtime: Runtime, place: int, reason: str) -> Gath
 async def _ask(
     source: Source, query: Query, deadline: float, runtime: Runtime
 ) -> Answer:
+    if not runtime.breakers.admit(source.id):
+        return SourceAnswer(source.id, source.kind, "skipped", 0.0, "resting"), ()
+    try:
+        answer, found = await _answered(source, query, deadline, runtime)
+    except BaseException:
+        # The client has left: that says nothing of the source.
+        runtime.breakers.note(source.id, None)
+        raise
+    runtime.breakers.note(source.id, answer.status)
+    return answer, found
+
+
+async def _answered(
+    source: Source, query: Query, deadline: float, runtime: Runtime
+) -> Answer:
     start = runtime.monotonic()
     error = None
     found: Sequence[Candidate] = ()
@@ -168,9 +184,16 @@ async def _ask(
         # A source that cancels itself has not cancelled the request.
         status, error = "failed", "cancelled"
     except Exception as fault:  # noqa: BLE001  # A source may be anybody's code.
-        status, error = "failed", getattr(fault, "code", type(fault).__name__)
+        status, error = "failed", _error_of(fault)
     seconds = runtime.monotonic() - start
     return SourceAnswer(source.id, source.kind, status, seconds, error), found
+
+
+def _error_of(fault: Exception) -> str:
+    """Return a word for the fault; its message might quote the answer."""
+    if isinstance(fault, SourceFailed):
+        return fault.reason
+    return str(getattr(fault, "code", type(fault).__name__))
 
 
 def _bounded(found: Sequence[Candidate], limit: int) -> tuple[Candidate, ...]:

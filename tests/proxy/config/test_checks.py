@@ -30,6 +30,19 @@ def test_a_config_without_mistakes_has_none(tmp_path: Path) -> None:
     assert found(text, tmp_path) == []
 
 
+def test_certificates_that_are_not_there_are_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("")
+    text = sources("type: http, ca_file: ca.pem", "type: http, id: b, ca_file: no.pem")
+
+    assert found(text, tmp_path) == [
+        (
+            ("context", "sources", 1, "ca_file"),
+            4,
+            "is not a file that exists (allowed: a file)",
+        )
+    ]
+
+
 def test_a_route_to_an_upstream_that_is_not_there_names_those_that_are() -> None:
     assert found(
         "upstreams:\n  local: {}\nroutes:\n  - {path: /a, upstream: locl}\n"

@@ -12,10 +12,13 @@ from deuz_proxy.config.context import (
     StaticRecord,
     StaticSource,
 )
+from deuz_proxy.config.outside import HttpSource
 
 
-def source(**fields: Any) -> StaticSource | FilesSource:
-    made: StaticSource | FilesSource = TypeAdapter(SourceConfig).validate_python(fields)
+def source(**fields: Any) -> StaticSource | FilesSource | HttpSource:
+    made: StaticSource | FilesSource | HttpSource = TypeAdapter(
+        SourceConfig
+    ).validate_python(fields)
     return made
 
 
@@ -36,6 +39,8 @@ def test_defaults_are_those_of_the_contract() -> None:
         "max_passes": 8,
         "candidates_per_source": 20,
         "deadline_ms": 300,
+        "rest_after": 5,
+        "rest_seconds": 10.0,
     }
     assert context.holdout == 0
     assert context.sources == ()
@@ -44,11 +49,12 @@ def test_defaults_are_those_of_the_contract() -> None:
 def test_the_type_of_a_source_chooses_its_model() -> None:
     assert isinstance(source(type="static", records=()), StaticSource)
     assert isinstance(source(type="files", path="docs"), FilesSource)
+    assert isinstance(source(type="http", url="http://kb"), HttpSource)
 
 
-@pytest.mark.parametrize("kind", ["store", "http", "mcp", "transcript", "skills", "x"])
+@pytest.mark.parametrize("kind", ["store", "mcp", "transcript", "skills", "x"])
 def test_source_types_that_are_not_there_are_refused(kind: str) -> None:
-    with pytest.raises(ValidationError, match="'static', 'files'"):
+    with pytest.raises(ValidationError, match="'static', 'files', 'http'"):
         source(type=kind)
 
 
@@ -84,6 +90,8 @@ def test_an_absolute_folder_stays_as_it_is() -> None:
         ("candidates_per_source", 0),
         ("deadline_ms", 0),
         ("deadline_ms", 30_001),
+        ("rest_after", -1),
+        ("rest_seconds", 0),
     ],
 )
 def test_a_refresh_out_of_its_bounds_is_refused(field: str, value: int) -> None:

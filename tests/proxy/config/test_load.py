@@ -94,7 +94,6 @@ def test_the_contracts_own_text_parses_but_for_the_sources_of_later_versions(
     assert sorted(told) == [
         "context.sources[0].path",
         "context.sources[1]",
-        "context.sources[2]",
         "tenants.acme.keys[0]",
     ]
 
@@ -128,7 +127,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
         "f.yaml:8: context.sources[0].path: is not a folder that exists "
         "(allowed: a folder)",
         "f.yaml:9: context.sources[1]: has type store, which this version does not "
-        "have (allowed: static, files)",
+        "have (allowed: static, files, http)",
         "f.yaml:10: ledger.url: needs the environment variable LEDGER",
         "f.yaml:11: on_eror: is given twice, first on line 4",
     )

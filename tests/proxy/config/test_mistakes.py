@@ -25,7 +25,8 @@ def test_an_unknown_key_lists_the_known_ones_and_the_nearest() -> None:
     assert place == ("context", "refresh", "min_stepz")
     assert text == (
         "is not a known key; did you mean min_steps? "
-        "(allowed: min_steps, max_passes, candidates_per_source, deadline_ms)"
+        "(allowed: min_steps, max_passes, candidates_per_source, deadline_ms, "
+        "rest_after, rest_seconds)"
     )
 
 
@@ -72,13 +73,17 @@ def test_a_key_that_breaks_its_rule_is_blamed_itself() -> None:
         ),
         (
             "context: {sources: [{type: store}]}",
-            "has type store, which this version does not have (allowed: static, files)",
+            "has type store, which this version does not have "
+            "(allowed: static, files, http)",
         ),
         (
             "context: {sources: [{type: sql}]}",
-            "has an unknown type (allowed: static, files)",
+            "has an unknown type (allowed: static, files, http)",
         ),
-        ("context: {sources: [{id: a}]}", "needs a type (allowed: static, files)"),
+        (
+            "context: {sources: [{id: a}]}",
+            "needs a type (allowed: static, files, http)",
+        ),
         (
             "context: {refresh: {max_passes: many}}",
             "is not a whole number (allowed: 0, 1, 2, …)",

@@ -2,10 +2,10 @@ from dataclasses import replace
 from typing import Any
 
 from deuz_compiler import Usage, Verdict
-from deuz_proxy.observe.events import FaultCaught, Placement
+from deuz_proxy.observe.events import FaultCaught, Placement, SourceOutcome
 from deuz_proxy.sinks import tally as tally_module
 from deuz_proxy.sinks.tally import Tally, Total
-from deuz_testing.feed_events import agent_session, broken, finished, started
+from deuz_testing.feed_events import agent_session, broken, compiled, finished, started
 
 PLACEMENT = Placement(4, ("a", "b"), 300, is_new=True)
 
@@ -141,3 +141,33 @@ def test_prefix_changes_caused_by_the_sidecar_are_summed() -> None:
     total.add(finished(sidecar_mutations=2))
 
     assert total.describe()["sidecar_mutations"] == 2
+
+
+def asked(*answers: tuple[str, str | None]) -> Any:
+    total = Total()
+    for status, error in answers:
+        outcome = SourceOutcome("kb", "rag", status, 0.1, 0, 0, 0, error)
+        total.add(finished(compile=compiled(sources=(outcome,))))
+    return total.describe()["sources"]
+
+
+def test_a_source_is_told_by_its_last_answer_and_its_failures_in_a_row() -> None:
+    failed = [("ok", None), ("failed", "status"), ("late", None)]
+
+    assert asked(*failed) == [
+        {"id": "kb", "status": "late", "error": None, "failures": 2}
+    ]
+    assert asked(*failed, ("skipped", "resting"))[0]["failures"] == 2
+    assert asked(*failed, ("empty", None))[0]["failures"] == 0
+
+
+def test_sources_that_are_not_asked_any_more_make_room() -> None:
+    total = Total()
+    for number in range(tally_module.SOURCES_KEPT + 3):
+        outcome = SourceOutcome(f"s{number:03}", "rag", "ok", 0.1, 0, 0, 0)
+        total.add(finished(compile=compiled(sources=(outcome,))))
+
+    shown: Any = total.describe()["sources"]
+
+    assert len(shown) == tally_module.SOURCES_KEPT
+    assert shown[0]["id"] == "s003"

@@ -4,8 +4,9 @@ import pytest
 
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.ports import Query
-from deuz_proxy.sources.build import build_sources
+from deuz_proxy.sources.build import build_sources, make_breakers
 from deuz_proxy.sources.files import FolderFiles
+from deuz_proxy.sources.http import HttpService
 from deuz_proxy.sources.static import StaticRecords
 from deuz_testing.line import make_config
 
@@ -14,19 +15,39 @@ context:
   sources:
     - {{id: docs, kind: rag, type: files, path: "{path}", min_score: 0}}
     - {{id: rules, type: static, records: [{{id: a, text: One.}}]}}
+    - {{id: kb, type: http, url: "http://127.0.0.1:1"}}
 """
 
 
 async def test_sources_are_built_in_the_order_of_the_config(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# Rivers\n\nThey run to the sea.")
 
-    docs, rules = await build_sources(make_config(more=SOURCES.format(path=tmp_path)))
+    docs, rules, kb = await build_sources(
+        make_config(more=SOURCES.format(path=tmp_path))
+    )
 
     assert isinstance(docs, FolderFiles)
     assert isinstance(rules, StaticRecords)
+    assert isinstance(kb, HttpService)
     (found,) = await docs.find(Query("rivers", "default", 5))
     assert "sea" in found.text
     await docs.close()
+
+
+async def test_every_source_has_a_breaker_that_is_closed() -> None:
+    config = make_config(
+        more="context: {refresh: {rest_after: 1, rest_seconds: 5}, sources:"
+        " [{id: rules, type: static, records: []}]}"
+    )
+    now = [100.0]
+    breakers = make_breakers(config, clock=lambda: now[0])
+    before = breakers.admit("rules")
+
+    breakers.note("rules", "failed")
+
+    after = breakers.admit("rules")
+    now[0] += 5
+    assert (before, after, breakers.admit("rules")) == (True, False, True)
 
 
 async def test_without_sources_there_are_none() -> None:
@@ -41,7 +62,7 @@ async def test_a_folder_that_goes_away_is_answered_for_when_it_is_asked(
     config = make_config(more=SOURCES.format(path=folder))
     folder.rmdir()
 
-    docs, _ = await build_sources(config)
+    docs, *_ = await build_sources(config)
 
     with pytest.raises(StoreFailed):
         await docs.find(Query("rivers", "default", 5))

@@ -1,3 +1,4 @@
+import asyncio
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ from deuz_compiler import (
     Candidate,
 )
 from deuz_proxy.calls import Call, Known
+from deuz_proxy.errors import SourceFailed
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.recall import recall_context
 from deuz_testing.bodies import (
@@ -25,7 +27,7 @@ from deuz_testing.conversation import (
     upstream_says,
     with_block,
 )
-from deuz_testing.line import FixedSource, Told, make_config, make_runtime
+from deuz_testing.line import FixedSource, Told, make_config, make_runtime, until
 from deuz_testing.scripted import GivenRequest
 
 TURNS = [user("one"), assistant("a"), user("two"), assistant("b"), user("three")]
@@ -130,3 +132,61 @@ async def test_a_required_source_that_fails_refuses_on_a_closed_route_only(
     talk = conversation(shadow) >> request(BODY)
     talk <<= upstream_gets(BODY)
     await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+
+async def statuses(runtime: Runtime, told: Told) -> dict[str, tuple[str, str | None]]:
+    known = await recalled(runtime)
+
+    assert known.gathered is not None
+    return {a.source: (a.status, a.error) for a in known.gathered.answers}
+
+
+async def test_a_source_that_keeps_failing_rests_and_is_not_asked(told: Told) -> None:
+    failing = FixedSource(found=SourceFailed(source="kb", reason="status"), id="kb")
+    config = make_config(more="context: {refresh: {rest_after: 2}}")
+    runtime = make_runtime(config, told, sources=[failing, FixedSource()])
+
+    seen = [await statuses(runtime, told) for _ in range(3)]
+
+    assert [each["kb"] for each in seen] == [
+        ("failed", "status"),
+        ("failed", "status"),
+        ("skipped", "resting"),
+    ]
+    assert {each["rules"] for each in seen} == {("ok", None)}
+    assert len(failing.asked) == 2
+
+
+async def test_a_required_source_that_rests_is_one_that_failed(told: Told) -> None:
+    more = (
+        "context: {refresh: {rest_after: 1}, sources: [{id: rules, kind: memory,"
+        " type: static, required: true, records: []}]}"
+    )
+    failing = FixedSource(found=ValueError(), is_required=True)
+    closed = make_runtime(
+        make_config(on_error="closed", more=more), told, sources=[failing]
+    )
+
+    for _ in range(2):
+        await (
+            conversation(closed)
+            >> request(BODY)
+            << client_is_refused("context_refused")
+        )
+
+    assert len(failing.asked) == 1
+
+
+async def test_a_client_that_leaves_says_nothing_of_the_source(told: Told) -> None:
+    slow = FixedSource(seconds=60)
+    config = make_config(more="context: {refresh: {deadline_ms: 30000, rest_after: 1}}")
+    runtime = make_runtime(config, told, sources=[slow])
+    before = asyncio.all_tasks()
+
+    async with asyncio.TaskGroup() as group:
+        leaving = group.create_task(recalled(runtime))
+        await until(lambda: bool(slow.asked))
+        leaving.cancel()
+
+    assert runtime.breakers.admit("rules")
+    assert asyncio.all_tasks() == before

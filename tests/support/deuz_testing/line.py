@@ -30,7 +30,7 @@ from deuz_proxy.observe.events import (
 from deuz_proxy.ports import Query, Source
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.serving import ledger_bounds, weigh
-from deuz_proxy.sources.build import build_sources
+from deuz_proxy.sources.build import build_sources, make_breakers
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates
 from deuz_proxy.stores.ledger_memory import MemoryLedger
@@ -174,6 +174,7 @@ def make_runtime(
         "upstreams": ScriptedUpstreams(),
         "ledger": ledger,
         "sources": tuple(sources),
+        "breakers": make_breakers(config, clock=time.monotonic),
         "tracker": Tracker(new_id=new_id),
         "checkpoints": Checkpoints(),
         "estimates": Estimates(),

@@ -1,0 +1,82 @@
+"""Sources outside this process: what they are called by, and how much they may answer.
+
+Rules:
+- What may hold a credential is a `SecretStr`.
+- A bound on an answer is a bound on what is read, not on what is kept of it.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
+
+from deuz_proxy.config.section import Kind, Section, id_from_kind
+from deuz_proxy.config.values import HeaderName, Name, Url
+
+# Written by the client itself; a second value would make two requests of one.
+_OWN_HEADERS = (
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+)
+_HEADER_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff]*")
+# 20 records of 64 KiB each; what is longer is no answer to a question.
+_ANSWER_BYTES = 1_048_576
+
+
+def check_headers(headers: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
+    """Return the headers if each can be sent as it is.
+
+    Raises:
+        ValueError: one is the client's own, or holds what no header may hold.
+    """
+    for name, value in headers.items():
+        if name in _OWN_HEADERS:
+            raise ValueError(f"sets {name}, which the sidecar writes itself")
+        if not _HEADER_VALUE.fullmatch(value.get_secret_value()):
+            raise ValueError(f"has a value for {name} that no header can hold")
+    return headers
+
+
+class HttpSource(Section):
+    """A service of yours that is asked over HTTP."""
+
+    type: Literal["http"] = Field(description="`http`.")
+    kind: Kind = Field(default="rag", description="Which budget share it draws on.")
+    id: Name = Field(
+        default_factory=id_from_kind, description="Name of the source; default: kind."
+    )
+    required: bool = Field(
+        default=False, description="Whether context is refused when the source fails."
+    )
+    url: Url = Field(description="Where the question is posted to.")
+    headers: Mapping[HeaderName, SecretStr] = Field(
+        default_factory=dict, description="Headers sent along, for credentials."
+    )
+    ca_file: Path | None = Field(
+        default=None,
+        description="Certificates (PEM) that the service's is checked against; "
+        "default: the system's.",
+    )
+    max_answer_bytes: int = Field(
+        default=_ANSWER_BYTES,
+        ge=1024,
+        le=67_108_864,
+        description="Longest answer that is read; a longer one is a failure.",
+    )
+
+    @field_validator("headers")
+    @classmethod
+    def _sendable(cls, headers: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
+        return check_headers(headers)
+
+    @field_validator("ca_file")
+    @classmethod
+    def _resolve(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        folder = (info.context or {}).get("folder", Path())
+        return None if path is None else Path(folder, path.expanduser())
