@@ -174,15 +174,20 @@ def _segment(rendered: bytes, raw: bytes, span: Span | None) -> Segment:
 
 
 def _system(envelope: Envelope) -> Segment:
-    """Return the system segment: a member of its own, or the leading system turns."""
+    """Return the system segment: a member of its own, leading system turns, or both.
+
+    Its place is the member's, if there is one.
+    """
+    span = envelope.system
+    raw = envelope.body[span.start : span.end] if span else b""
+    own = _segment(rendered_list(raw), raw, span)
     if not envelope.lead:
-        span = envelope.system
-        raw = envelope.body[span.start : span.end] if span else b""
-        return _segment(rendered_list(raw), raw, span)
+        return own
     turns = envelope.turns[: envelope.lead]
-    digest = _digest(b"".join(turn.digest for turn in turns))
-    tokens = sum(turn.tokens for turn in turns)
-    return Segment(digest, tokens, turns[0].start, turns[-1].end)
+    digest = _digest(b"".join([own.digest, *(turn.digest for turn in turns)]))
+    tokens = own.tokens + sum(turn.tokens for turn in turns)
+    start, end = (own.start, own.end) if span else (turns[0].start, turns[-1].end)
+    return Segment(digest, tokens, start, end)
 
 
 def _first_param(envelope: Envelope) -> tuple[int, int]:

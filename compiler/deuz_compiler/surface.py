@@ -199,14 +199,15 @@ def _appended(operations: Operations, index: int) -> list[Append]:
     return [o for o in operations.get(index, ()) if isinstance(o, Append)]
 
 
-def _appends(envelope: Envelope, index: int, appended: Sequence[Append]) -> list[Edit]:
+def _appends(
+    envelope: Envelope, index: int, appended: Sequence[Append]
+) -> tuple[Edit, ...]:
     """Return the edits of each form, in the order of their places."""
-    edits: list[Edit] = []
-    for form in (PART, TURN):
-        texts = [operation.text for operation in appended if operation.form == form]
-        if texts:
-            edits += append_edits(envelope, index, texts=texts, form=form)
-    return edits
+    if not appended:
+        return ()
+    parts = [operation.text for operation in appended if operation.form == PART]
+    turns = [operation.text for operation in appended if operation.form == TURN]
+    return append_edits(envelope, index, parts=parts, turns=turns)
 
 
 def _joined_turn(

@@ -11,6 +11,7 @@ PACKAGES = {
 TESTED_ELSEWHERE: dict[str, str] = {
     "compiler/errors.py": "tests/repo/test_docs.py",
     "proxy/errors.py": "tests/repo/test_docs.py",
+    "compiler/wires/table.py": "tests/compiler/wires/conformance/test_table.py",
 }
 """Module to the test file that covers it, where its own would only repeat that one."""
 
@@ -22,6 +23,19 @@ MORE_THAN_ONE_MODULE = {
     "tests/proxy/demo/provider/test_hostile_bodies.py": "the whole provider",
     "tests/proxy/demo/provider/test_official_sdks.py": "the provider as SDKs see it",
     "tests/proxy/demo/provider/test_recorded_clients.py": "the same, as agents see it",
+    **{
+        f"tests/compiler/wires/conformance/test_{law}.py": "every wire, by one law"
+        for law in (
+            "table",
+            "bodies",
+            "turns",
+            "placing",
+            "parts",
+            "condensing",
+            "answers",
+            "errors",
+        )
+    },
 }
 """Test file below a package to what it tests there, where that is no single module."""
 

@@ -14,16 +14,15 @@ Rules:
 from collections.abc import Sequence
 
 from deuz_compiler.errors import NotLifted
-from deuz_compiler.wires.envelope import Edit, Envelope
+from deuz_compiler.wires.envelope import Edit, Envelope, Turn
 from deuz_compiler.wires.members import array_elements, object_members
 from deuz_compiler.wires.rendered import lone_text
+from deuz_compiler.wires.table import WIRES
+from deuz_compiler.wires.writing import Writing, framed
 
 TURN = "turn"
 PART = "part"
 _STRING, _LIST = b'"', b"["
-# Its clients move their cache marker, which only a list can carry. Elsewhere a string
-# stays one: chat templates of local servers may know nothing else.
-_LISTING_WIRES = frozenset({"anthropic"})
 
 
 def place_for_context(envelope: Envelope) -> int | None:
@@ -35,38 +34,41 @@ def place_for_context(envelope: Envelope) -> int | None:
     last = len(envelope.turns) - 1
     while last >= envelope.lead and envelope.turns[last].role == "system":
         last -= 1
-    is_fresh = last >= envelope.lead and envelope.turns[last].is_fresh
-    return last if is_fresh else None
+    if last < envelope.lead or not envelope.turns[last].is_fresh:
+        return None
+    return None if _waits_for_results(envelope, last) else last
+
+
+def _waits_for_results(envelope: Envelope, index: int) -> bool:
+    """Tell whether calls were made that nothing has answered before the turn."""
+    before = (
+        turn
+        for turn in reversed(envelope.turns[:index])
+        if turn.role not in ("user", "system") or turn.opens_calls
+    )
+    turn = next(before, None)
+    return turn is not None and turn.opens_calls
 
 
 def append_edits(
-    envelope: Envelope, index: int, *, texts: Sequence[bytes], form: str
+    envelope: Envelope,
+    index: int,
+    *,
+    parts: Sequence[bytes] = (),
+    turns: Sequence[bytes] = (),
 ) -> tuple[Edit, ...]:
     """Return the insertions that put the escaped texts behind the turn, in their order.
 
     Raises:
-        NotLifted: the form is `part` and the turn's content is neither text nor a list.
+        NotLifted: there are parts, and the turn's content is neither text nor a list.
     """
+    writing = WIRES[envelope.wire].writing
+    beside = b"".join([b"," + framed(writing.turn, text) for text in turns])
     turn = envelope.turns[index]
-    if form == TURN:
-        return (_insert(turn.end, b"".join(map(_user_turn, texts))),)
-    raw = envelope.body[turn.start : turn.end]
-    content = next((m for m in object_members(raw) if m.key == "content"), None)
-    opener = raw[content.start : content.start + 1] if content else b""
-    if content is None or opener not in (_STRING, _LIST):
-        raise NotLifted("unknown_shape")
-    start, end = turn.start + content.start, turn.start + content.end
-    spliced = b"".join([b"\\n\\n" + text for text in texts])
-    if envelope.wire not in _LISTING_WIRES:
-        at = end if opener == _STRING else _end_of_lone_text(envelope.body, start, end)
-        if at is not None:
-            return (_insert(at - 1, spliced),)
-    parts = b",".join([b'{"type":"text","text":"%b"}' % text for text in texts])
-    if opener == _LIST:
-        is_empty = not envelope.body[start + 1 : end - 1].strip()
-        return (_insert(end - 1, parts if is_empty else b"," + parts),)
-    opening = _insert(start, b'[{"type":"text","text":')
-    return (opening, _insert(end, b"},%b]" % parts))
+    if envelope.body.startswith(_STRING, turn.start):
+        return _listed(turn, writing, parts, beside)
+    joined = _join_edits(envelope, turn, writing, parts) if parts else ()
+    return (*joined, _insert(turn.end, beside)) if turns else joined
 
 
 def fold_edits(
@@ -80,8 +82,9 @@ def fold_edits(
     turns = envelope.turns
     start, end = turns[first].start, turns[last].end
     if not joins_turn(envelope, first, form=form):
-        return (Edit(start, end, b'{"role":"user","content":"%b"}' % texts[-1]),)
-    *before, last_part = append_edits(envelope, first - 1, texts=texts, form=PART)
+        writing = WIRES[envelope.wire].writing
+        return (Edit(start, end, framed(writing.turn, texts[-1])),)
+    *before, last_part = append_edits(envelope, first - 1, parts=texts)
     # One edit from the splice to the end of the run: what lies between is kept.
     kept = envelope.body[last_part.end : turns[first - 1].end]
     return (*before, Edit(last_part.start, end, last_part.text + kept))
@@ -90,6 +93,40 @@ def fold_edits(
 def joins_turn(envelope: Envelope, first: int, *, form: str) -> bool:
     """Tell whether a summary for the turns from `first` on joins the turn before."""
     return form == PART and first > 0 and envelope.turns[first - 1].role == "user"
+
+
+def _listed(
+    turn: Turn, writing: Writing, parts: Sequence[bytes], beside: bytes
+) -> tuple[Edit, ...]:
+    """Make a history that is one string a list with this string as its first turn."""
+    opener, closer = writing.turn
+    end_of_part = writing.part[1]
+    more = b"".join([b"," + framed(writing.part, text) for text in parts])
+    closing = end_of_part + more + closer.removeprefix(end_of_part) + beside + b"]"
+    return _insert(turn.start, b"[" + opener), _insert(turn.end, closing)
+
+
+def _join_edits(
+    envelope: Envelope, turn: Turn, writing: Writing, texts: Sequence[bytes]
+) -> tuple[Edit, ...]:
+    """Return the insertions that put the texts into the turn, at its end."""
+    raw = envelope.body[turn.start : turn.end]
+    content = next((m for m in object_members(raw) if m.key == writing.content), None)
+    opener = raw[content.start : content.start + 1] if content else b""
+    if content is None or opener not in (_STRING, _LIST):
+        raise NotLifted("unknown_shape")
+    start, end = turn.start + content.start, turn.start + content.end
+    spliced = b"".join([b"\\n\\n" + text for text in texts])
+    if not writing.wraps_strings:
+        at = end if opener == _STRING else _end_of_lone_text(envelope.body, start, end)
+        if at is not None:
+            return (_insert(at - 1, spliced),)
+    parts = b",".join([framed(writing.part, text) for text in texts])
+    if opener == _LIST:
+        is_empty = not envelope.body[start + 1 : end - 1].strip()
+        return (_insert(end - 1, parts if is_empty else b"," + parts),)
+    opening = _insert(start, b"[" + writing.part[0])
+    return (opening, _insert(end, b"%b,%b]" % (writing.part[1], parts)))
 
 
 def _end_of_lone_text(body: bytes, start: int, end: int) -> int | None:
@@ -105,7 +142,3 @@ def _end_of_lone_text(body: bytes, start: int, end: int) -> int | None:
 
 def _insert(at: int, text: bytes) -> Edit:
     return Edit(at, at, text)
-
-
-def _user_turn(text: bytes) -> bytes:
-    return b',{"role":"user","content":"%b"}' % text

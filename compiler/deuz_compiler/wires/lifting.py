@@ -1,4 +1,4 @@
-"""Lift a body whose history is a JSON array of messages with roles.
+"""Lift a body whose history is a JSON array of turns.
 
 Rules:
 - Nothing is decoded that is not needed: values are found, not read.
@@ -17,22 +17,14 @@ from deuz_compiler.errors import NotLifted
 from deuz_compiler.tokens.estimate import estimate_bytes
 from deuz_compiler.wires.envelope import Envelope, Member, Span, Turn
 from deuz_compiler.wires.members import BOM, array_elements, object_members
-from deuz_compiler.wires.rendered import has_marker, rendered_digest
+from deuz_compiler.wires.parts import UNREADABLE
+from deuz_compiler.wires.rendered import has_marker
 
-_LIST = 0x5B  # An opening bracket.
+_LIST, _TEXT = 0x5B, 0x22  # An opening bracket, a quote.
 # Markers move with the newest turns; what stands before them stays as it is.
 _MARKED_TAIL = 8
 _EMBEDDED_BYTES = 16_384
 _HIGH = bytes(range(0x80, 0x100))
-
-
-class Message(msgspec.Struct, frozen=True):
-    """The members of a turn that tell what it is; the rest is not looked at."""
-
-    role: str
-    content: msgspec.Raw = msgspec.Raw(b"")
-    tool_calls: msgspec.Raw = msgspec.Raw(b"null")
-    function_call: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class Peek(msgspec.Struct, frozen=True, gc=False):
@@ -44,21 +36,26 @@ class Peek(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What is peculiar about one wire's request body."""
+    """What is peculiar about one wire's request body.
+
+    `read` takes the bytes of a turn and returns what it is and its text as the
+    provider renders it; it may raise `UNREADABLE`. With `takes_text` the history may
+    be one string, which is the text of one user turn.
+    """
 
     wire: str
     history: str
     system: str | None
     params: frozenset[str]
     output_limits: tuple[str, ...]
-    peek: Callable[[Message, bytes], Peek]
-    needs_output_limit: bool = False
+    read: Callable[[bytes], tuple[Peek, bytes]]
+    takes_text: bool = False
     # A parameter at its default is as good as absent, and so is one that is null.
     defaults: tuple[tuple[str, Any], ...] = ()
     is_params_last: bool = False
     # Without one nothing is read from the cache; None where all is cached by itself.
     cache_marker: bytes | None = None
-    server_state: str | None = None
+    server_state: tuple[str, ...] = ()
     is_continued: Callable[[bytes], bool] = bool
 
 
@@ -78,13 +75,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     def is_prefix_of(self, body: bytes) -> bool:
         """Tell whether the body starts with the very bytes of this checkpoint."""
-        if len(body) <= self.offset:
+        if not 0 < self.offset < len(body):
             return False
         view = memoryview(body)[: self.offset]
         return xxhash.xxh3_128_digest(view) == self.digest
-
-
-_message = msgspec.json.Decoder(Message)
 
 
 def lift_body(
@@ -105,8 +99,8 @@ def lift_body(
         _read_turn(rules, body[start:end], start, seed) for start, end in places
     )
     by_key = {member.key: member for member in members}
-    held = by_key.get(rules.server_state or "")
-    if held and rules.is_continued(body[held.start : held.end]):
+    held = [by_key[name] for name in rules.server_state if name in by_key]
+    if any(rules.is_continued(body[m.start : m.end]) for m in held):
         # The history is with the provider: what this body holds is only its end.
         raise NotLifted("server_state")
     return _envelope(rules, body, by_key, turns)
@@ -115,6 +109,9 @@ def lift_body(
 def checkpoint_of(envelope: Envelope, *, seed: int = 0) -> Checkpoint:
     """Return the checkpoint up to which the next request will most likely agree."""
     body, turns = envelope.body, envelope.turns
+    if body[envelope.history.start] != _LIST:
+        # A text has no turn to resume behind: offset 0 is no body's prefix.
+        return Checkpoint(0, b"", 0, (), (), seed)
     count = len(turns)
     for index in range(max(0, count - _MARKED_TAIL), count):
         if has_marker(body[turns[index].start : turns[index].end]):
@@ -133,7 +130,10 @@ def _scan(
     lead = _lead(body)
     members = object_members(body[lead:] if lead else body, shift=lead)
     history = next((m for m in members if m.key == rules.history), None)
-    if history is None or body[history.start] != _LIST:
+    opener = body[history.start] if history else 0
+    if history and rules.takes_text and opener == _TEXT:
+        return members, [(history.start, history.end)]
+    if history is None or opener != _LIST:
         raise NotLifted("unknown_shape")
     places = array_elements(body[history.start : history.end], shift=history.start)
     return members, places
@@ -165,11 +165,8 @@ def _lead(body: bytes) -> int:
 
 def _read_turn(rules: Rules, raw: bytes, start: int, seed: int) -> Turn:
     try:
-        message = _message.decode(raw)
-        content = bytes(message.content)
-        peek = rules.peek(message, content)
-        digest = rendered_digest(raw, content, seed=seed)
-    except (msgspec.DecodeError, RecursionError) as fault:
+        peek, rendered = rules.read(raw)
+    except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
     # Embedded media would count as prose by its length: it is priced by kind.
     is_embedded = len(raw) > _EMBEDDED_BYTES and b"base64" in raw
@@ -181,7 +178,7 @@ def _read_turn(rules: Rules, raw: bytes, start: int, seed: int) -> Turn:
         peek.is_fresh,
         peek.opens_calls,
         tokens,
-        digest,
+        xxhash.xxh3_128_digest(rendered, seed),
     )
 
 
@@ -210,8 +207,8 @@ def _envelope(
         model=_read_string(body, members.get("model")),
         is_streamed=_read_value(body, members.get("stream")) is True,
         max_output_tokens=_read_limit(rules, body, members),
-        tools=_span(members.get("tools")),
-        system=_span(members.get(rules.system or "")),
+        tools=_span(body, members.get("tools")),
+        system=_span(body, members.get(rules.system or "")),
         params=_params(rules, body, members),
         history=Span(history.start, history.end),
         before=tuple(m for m in members.values() if m.end <= history.start),
@@ -232,8 +229,10 @@ def _params(
     )
 
 
-def _span(member: Member | None) -> Span | None:
-    return Span(member.start, member.end) if member else None
+def _span(body: bytes, member: Member | None) -> Span | None:
+    if member is None or body[member.start : member.end] == b"null":
+        return None
+    return Span(member.start, member.end)
 
 
 def _read_value(body: bytes, member: Member | None) -> object:

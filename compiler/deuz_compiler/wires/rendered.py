@@ -1,4 +1,4 @@
-"""Digest of a turn as the provider's cache sees it.
+"""The text of a turn as the provider's cache sees it.
 
 Rules:
 - Cache markers are not rendered: they are cut out wherever a wire allows them.
@@ -7,7 +7,6 @@ Rules:
 """
 
 import msgspec
-import xxhash
 
 from deuz_compiler.wires.members import array_elements, object_members, without_members
 
@@ -23,16 +22,11 @@ def has_marker(raw: bytes) -> bool:
     return any(marker in raw for marker in _MARKER_BYTES)
 
 
-def rendered_digest(raw: bytes, content: bytes, *, seed: int) -> bytes:
-    """Return 16 bytes that change if and only if the rendered turn changes.
+def rendered_turn(raw: bytes, content: bytes) -> bytes:
+    """Return the turn's text without markers, a lone text block as plain string.
 
     `content` is the turn's content as it stands in `raw`; empty if it has none.
     """
-    return xxhash.xxh3_128_digest(rendered_turn(raw, content), seed)
-
-
-def rendered_turn(raw: bytes, content: bytes) -> bytes:
-    """Return the turn's text without markers, a lone text block as plain string."""
     is_marked = has_marker(raw)
     if content[:1] != b"[":
         return without_members(raw, MARKERS) if is_marked else raw

@@ -76,7 +76,7 @@ def test_a_block_is_an_own_turn_or_a_part(
     body = anthropic_body([{"role": "user", "content": content}])
     envelope = lift("anthropic", body)
 
-    out = lower(body, append_edits(envelope, 0, texts=[b"B"], form=form))
+    out = lower(body, append_edits(envelope, 0, **{f"{form}s": [b"B"]}))
 
     assert json.loads(out)["messages"] == expected
 
@@ -86,7 +86,7 @@ def test_a_part_needs_content_it_can_join(message: dict[str, object]) -> None:
     envelope = lift("openai_chat", chat_body([message]))
 
     with pytest.raises(NotLifted):
-        append_edits(envelope, 0, texts=[b"B"], form=PART)
+        append_edits(envelope, 0, parts=[b"B"])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_on_the_chat_wire_a_part_is_spliced_into_a_string() -> None:
     body = chat_body([user("hi")])
     envelope = lift("openai_chat", body)
 
-    out = lower(body, append_edits(envelope, 0, texts=[b"B", b"C"], form=PART))
+    out = lower(body, append_edits(envelope, 0, parts=[b"B", b"C"]))
 
     assert json.loads(out)["messages"] == [user("hi\n\nB\n\nC")]
 
@@ -131,7 +131,7 @@ def test_on_the_anthropic_wire_a_turn_gets_the_same_parts_as_string_and_as_list(
     out = [
         lower(
             body,
-            append_edits(lift("anthropic", body), 0, texts=[b"B"], form=PART),
+            append_edits(lift("anthropic", body), 0, parts=[b"B"]),
         )
         for body in bodies
     ]
@@ -164,7 +164,7 @@ def test_on_the_chat_wire_a_list_of_one_text_is_spliced_like_its_string(
     body = chat_body([{"role": "user", "content": [part]}])
     envelope = lift("openai_chat", body)
 
-    out = lower(body, append_edits(envelope, 0, texts=[b"B"], form=PART))
+    out = lower(body, append_edits(envelope, 0, parts=[b"B"]))
 
     (message,) = json.loads(out)["messages"]
     assert message["content"] == [{**part, "text": "hi\n\nB"}]
@@ -184,6 +184,6 @@ def test_on_the_chat_wire_any_other_list_gets_a_part(
     body = chat_body([{"role": "user", "content": parts}])
     envelope = lift("openai_chat", body)
 
-    out = lower(body, append_edits(envelope, 0, texts=[b"B"], form=PART))
+    out = lower(body, append_edits(envelope, 0, parts=[b"B"]))
 
     assert json.loads(out)["messages"][0]["content"] == [*parts, text("B")]

@@ -10,13 +10,21 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.wires.lifting import Message, Peek, Rules
+from deuz_compiler.wires.lifting import Peek, Rules
+from deuz_compiler.wires.rendered import rendered_turn
+from deuz_compiler.wires.writing import Writing
+
+
+class _Message(msgspec.Struct, frozen=True):
+    role: str
+    content: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Kind(msgspec.Struct):
     type: str = ""
 
 
+_message = msgspec.json.Decoder(_Message)
 _kind = msgspec.json.Decoder(_Kind)
 _kinds = msgspec.json.Decoder(list[_Kind])
 _BLANK = frozenset({b'""', b""})
@@ -24,7 +32,13 @@ _FRESH = frozenset({"text", "image", "document"})
 _RESULTS = frozenset({"tool_result"})
 
 
-def _peek(message: Message, content: bytes) -> Peek:
+def _read(raw: bytes) -> tuple[Peek, bytes]:
+    message = _message.decode(raw)
+    content = bytes(message.content)
+    return _peek(message, content), rendered_turn(raw, content)
+
+
+def _peek(message: _Message, content: bytes) -> Peek:
     if content.startswith(b'"'):
         is_fresh = message.role == "user" and content not in _BLANK
         return Peek(message.role, is_fresh, opens_calls=False)
@@ -51,8 +65,7 @@ RULES = Rules(
         {"tool_choice", "thinking", "output_config", "speed", "context_management"}
     ),
     output_limits=("max_tokens",),
-    peek=_peek,
-    needs_output_limit=True,
+    read=_read,
     defaults=(
         ("tool_choice", {"type": "auto"}),
         ("thinking", {"type": "disabled"}),
@@ -60,6 +73,21 @@ RULES = Rules(
     ),
     is_params_last=True,
     cache_marker=b'"cache_control"',
-    server_state="thread",
+    server_state=("thread",),
     is_continued=_is_continued,
+)
+
+
+def _ask(model: str, text: str, output_tokens: int) -> bytes:
+    messages = [{"role": "user", "content": text}]
+    body = {"model": model, "max_tokens": output_tokens, "messages": messages}
+    return msgspec.json.encode(body)
+
+
+WRITING = Writing(
+    turn=(b'{"role":"user","content":', b"}"),
+    part=(b'{"type":"text","text":', b"}"),
+    # Its clients move their cache marker, which only a list can carry.
+    wraps_strings=True,
+    ask=_ask,
 )

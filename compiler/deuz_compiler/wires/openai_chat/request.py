@@ -5,18 +5,35 @@ Rules:
 - Tool results are messages of their own, so a user message is always fresh.
 """
 
-from deuz_compiler.wires.lifting import Message, Peek, Rules
+import msgspec
 
+from deuz_compiler.wires.lifting import Peek, Rules
+from deuz_compiler.wires.rendered import rendered_turn
+from deuz_compiler.wires.writing import Writing
+
+
+class _Message(msgspec.Struct, frozen=True):
+    role: str
+    content: msgspec.Raw = msgspec.Raw(b"")
+    tool_calls: msgspec.Raw = msgspec.Raw(b"null")
+    function_call: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_message = msgspec.json.Decoder(_Message)
 _ROLES = {"developer": "system", "function": "tool"}
-
-
 _NOTHING = frozenset({b"null", b"[]"})
 # Text, or a list of parts; whatever else stands there is not ours to join.
 _SAID = (b'"', b"[")
 _BLANK = frozenset({b"null", b'""', b"[]", b""})
 
 
-def _peek(message: Message, content: bytes) -> Peek:
+def _read(raw: bytes) -> tuple[Peek, bytes]:
+    message = _message.decode(raw)
+    content = bytes(message.content)
+    return _peek(message, content), rendered_turn(raw, content)
+
+
+def _peek(message: _Message, content: bytes) -> Peek:
     role = _ROLES.get(message.role, message.role)
     calls = (bytes(message.tool_calls), bytes(message.function_call))
     return Peek(
@@ -43,5 +60,20 @@ RULES = Rules(
         }
     ),
     output_limits=("max_completion_tokens", "max_tokens"),
-    peek=_peek,
+    read=_read,
+)
+
+
+def _ask(model: str, text: str, _output_tokens: int) -> bytes:
+    # Newer models refuse the old name of the limit, and need none.
+    messages = [{"role": "user", "content": text}]
+    return msgspec.json.encode({"model": model, "messages": messages})
+
+
+WRITING = Writing(
+    turn=(b'{"role":"user","content":', b"}"),
+    part=(b'{"type":"text","text":', b"}"),
+    # A string stays one: chat templates of local servers may know nothing else.
+    wraps_strings=False,
+    ask=_ask,
 )

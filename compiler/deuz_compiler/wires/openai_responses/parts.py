@@ -4,13 +4,20 @@ Rules:
 - A call and its output are items of their own; the output is what a stub replaces, but
   only where the wire takes any string there.
 - Reasoning is an item that the item behind it cannot do without: it is never cut.
-- Items that hold the provider's summaries, or stand for something it keeps, are sealed.
+- An input that is a string is a message of one text.
 """
 
 import msgspec
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.members import array_elements, object_members
+from deuz_compiler.wires.openai_responses.items import (
+    CALLS,
+    MESSAGE,
+    RESULTS,
+    role_of_item,
+)
+from deuz_compiler.wires.openai_responses.items import SEALED as SEALED_ITEMS
 from deuz_compiler.wires.parts import (
     DOCUMENT,
     IMAGE,
@@ -37,39 +44,7 @@ _KINDS = {
     "input_image": IMAGE,
     "input_file": DOCUMENT,
 }
-# The member that says what is called with; the name is the tool's, or the item's type.
-_CALLS = {
-    "function_call": "arguments",
-    "custom_tool_call": "input",
-    "local_shell_call": "action",
-    "shell_call": "action",
-    "apply_patch_call": "operation",
-    "computer_call": "action",
-    "tool_search_call": "arguments",
-    "mcp_approval_request": "arguments",
-}
-_RESULTS = frozenset(
-    {
-        "function_call_output",
-        "custom_tool_call_output",
-        "local_shell_call_output",
-        "shell_call_output",
-        "apply_patch_call_output",
-        "computer_call_output",
-        "tool_search_output",
-        "mcp_approval_response",
-    }
-)
 _REPLACEABLE = frozenset({"function_call_output", "custom_tool_call_output"})
-_RUN_STATE = frozenset({"additional_tools", "configuration_update"})
-_SEALED = _RUN_STATE | {
-    "compaction",
-    "compaction_summary",
-    "compaction_trigger",
-    "context_compaction",
-    "item_reference",
-}
-_ROLES = {"developer": "system"}
 
 
 class _Piece(msgspec.Struct):
@@ -79,12 +54,12 @@ class _Piece(msgspec.Struct):
 
 
 class _Item(msgspec.Struct):
-    type: str = "message"
-    role: str = ""
+    type: str | None = MESSAGE
+    role: str | None = ""
     id: str | None = None
     call_id: str | None = None
-    approval_request_id: str = ""
-    name: str = ""
+    approval_request_id: str | None = ""
+    name: str | None = ""
     content: msgspec.Raw = msgspec.Raw(b"[]")
     summary: list[_Piece] = []
     arguments: msgspec.Raw = msgspec.Raw(b"")
@@ -94,6 +69,8 @@ class _Item(msgspec.Struct):
     output: msgspec.Raw = msgspec.Raw(b"")
 
 
+_QUOTE = b'"'
+_text = msgspec.json.Decoder(str)
 _item = msgspec.json.Decoder(_Item)
 _piece = msgspec.json.Decoder(_Piece)
 _pieces = msgspec.json.Decoder(list[_Piece] | None)
@@ -106,7 +83,7 @@ def read_parts(raw: bytes) -> tuple[Part, ...]:
         NotLifted: not an item of this wire.
     """
     try:
-        return _read_parts(raw)
+        return _lone_text(raw) if raw[:1] == _QUOTE else _read_parts(raw)
     except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
 
@@ -144,29 +121,32 @@ def role_of(raw: bytes) -> str:
     Raises:
         NotLifted: not an item of this wire.
     """
+    if raw[:1] == _QUOTE:
+        return "user"
     try:
         item = _item.decode(raw)
     except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
-    if item.type == "message":
-        return _ROLES.get(item.role, item.role)
-    if item.type in _RESULTS:
-        return "tool"
-    return "system" if item.type in _RUN_STATE else "assistant"
+    return role_of_item(item.type or MESSAGE, item.role or "")
+
+
+def _lone_text(raw: bytes) -> tuple[Part, ...]:
+    return (Part(TEXT, 0, len(raw), _text.decode(raw)),)
 
 
 def _read_parts(raw: bytes) -> tuple[Part, ...]:
     item = _item.decode(raw)
-    if item.type == "message":
+    kind = item.type or MESSAGE
+    if kind == MESSAGE:
         return _message_parts(raw, item)
-    if item.type in _CALLS:
-        return (_call(raw, item),)
-    if item.type in _RESULTS:
-        return (_result(raw, item),)
-    if item.type == "reasoning":
+    if kind in CALLS:
+        return (_call(raw, item, kind),)
+    if kind in RESULTS:
+        return (_result(raw, item, kind),)
+    if kind == "reasoning":
         return (Part(REASONING, 0, 0, _thought(item)),)
-    kind = SEALED if item.type in _SEALED else OTHER
-    return (Part(kind, 0, len(raw), name=item.type),)
+    told_as = SEALED if kind in SEALED_ITEMS else OTHER
+    return (Part(told_as, 0, len(raw), name=kind),)
 
 
 def _message_parts(raw: bytes, item: _Item) -> tuple[Part, ...]:
@@ -187,15 +167,15 @@ def _content_part(raw: bytes, place: Place) -> Part:
     return Part(kind, *place, piece.text or piece.refusal, name=name)
 
 
-def _call(raw: bytes, item: _Item) -> Part:
-    said = getattr(item, _CALLS[item.type])
-    name = item.name or item.type
+def _call(raw: bytes, item: _Item, kind: str) -> Part:
+    said = getattr(item, CALLS[kind])
+    name = item.name or kind
     return Part(TOOL_CALL, 0, len(raw), _plain(said), _called(item), name)
 
 
-def _result(raw: bytes, item: _Item) -> Part:
+def _result(raw: bytes, item: _Item, kind: str) -> Part:
     # Screens, shell logs and approvals have shapes of their own: no stub fits there.
-    place = _place(raw, "output") if item.type in _REPLACEABLE else (0, 0)
+    place = _place(raw, "output") if kind in _REPLACEABLE else (0, 0)
     return Part(TOOL_RESULT, *place, _output_text(bytes(item.output)), _called(item))
 
 

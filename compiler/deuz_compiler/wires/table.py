@@ -1,0 +1,69 @@
+"""The wires side by side: each with all that is peculiar about it.
+
+Rules:
+- The table is written out; nothing registers itself.
+- A wire is here with everything, or not at all: one that is not is forwarded, neither
+  understood nor metered.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from deuz_compiler.wires.anthropic import parts as anthropic_parts
+from deuz_compiler.wires.anthropic import reply as anthropic_reply
+from deuz_compiler.wires.anthropic import request as anthropic_request
+from deuz_compiler.wires.lifting import Rules
+from deuz_compiler.wires.metering import WireReplies
+from deuz_compiler.wires.openai_chat import parts as openai_chat_parts
+from deuz_compiler.wires.openai_chat import reply as openai_chat_reply
+from deuz_compiler.wires.openai_chat import request as openai_chat_request
+from deuz_compiler.wires.openai_responses import parts as openai_responses_parts
+from deuz_compiler.wires.openai_responses import reply as openai_responses_reply
+from deuz_compiler.wires.openai_responses import request as openai_responses_request
+from deuz_compiler.wires.parts import Part, Place
+from deuz_compiler.wires.writing import Writing
+
+
+class PartsReader(Protocol):
+    """What a wire's parts module gives."""
+
+    def read_parts(self, raw: bytes) -> tuple[Part, ...]:
+        """Return the parts of one turn; not a turn of this wire is `NotLifted`."""
+
+    def part_span(self, raw: bytes, index: int) -> Place:
+        """Return the place of one part; one that is not there is `NotLifted`."""
+
+    def user_text(self, raw: bytes) -> str:
+        """Return what the user wrote, without what the sidecar added."""
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """One provider API: how bodies are cut, turns read, text written, answers read."""
+
+    rules: Rules
+    parts: PartsReader
+    writing: Writing
+    replies: WireReplies
+
+
+WIRES: dict[str, Wire] = {
+    "anthropic": Wire(
+        anthropic_request.RULES,
+        anthropic_parts,
+        anthropic_request.WRITING,
+        anthropic_reply.REPLIES,
+    ),
+    "openai_chat": Wire(
+        openai_chat_request.RULES,
+        openai_chat_parts,
+        openai_chat_request.WRITING,
+        openai_chat_reply.REPLIES,
+    ),
+    "openai_responses": Wire(
+        openai_responses_request.RULES,
+        openai_responses_parts,
+        openai_responses_request.WRITING,
+        openai_responses_reply.REPLIES,
+    ),
+}

@@ -1,0 +1,35 @@
+"""How text that the sidecar adds is written on a wire.
+
+Rules:
+- A text is the content of a JSON string, escaped already.
+- No cache marker is ever written.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+Frame = tuple[bytes, bytes]
+"""What stands before and behind a JSON string."""
+
+
+class Writing(msgspec.Struct, frozen=True):
+    """What is peculiar about writing on one wire.
+
+    `turn` makes a string a user turn of its own, `part` a further part of one, whose
+    parts are in its member `content`. With `wraps_strings` a content that is a string
+    becomes a list around its own bytes; without, text is spliced into the string.
+    `ask` takes a model, a text and a limit of output tokens, and returns a whole
+    request that asks this one thing, without tools or stream.
+    """
+
+    turn: Frame
+    part: Frame
+    wraps_strings: bool
+    ask: Callable[[str, str, int], bytes]
+    content: str = "content"
+
+
+def framed(frame: Frame, text: bytes) -> bytes:
+    """Return the escaped text as a JSON string in its frame."""
+    return b'%b"%b"%b' % (frame[0], text, frame[1])

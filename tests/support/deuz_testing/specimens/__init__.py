@@ -1,0 +1,1 @@
+"""What each wire gives to be judged by the laws that all wires share."""
