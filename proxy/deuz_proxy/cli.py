@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deuz_proxy import __version__
-from deuz_proxy.errors import ConfigInvalid, ListenFailed
+from deuz_proxy.errors import ConfigInvalid, ListenFailed, StoreUnusable
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
@@ -39,11 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigInvalid as fault:
         print(fault, file=sys.stderr)
         return EXIT_MISTAKE
-    except ListenFailed as fault:
-        advice = f"choose another with --{fault.name} H:P (port 0: any free one)"
-        return _refuse(f"{fault}; {advice}")
-    except OSError as fault:
-        return _refuse(_file_words(fault))
+    except (ListenFailed, StoreUnusable, OSError) as fault:
+        return _refuse(_start_words(fault))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
 
@@ -294,6 +291,12 @@ def _tell_provider(url: str) -> None:
 def _refuse(text: str, *, of: str = "") -> int:
     print(f"deuz-sidecar{of and ' '}{of}: {text}", file=sys.stderr)
     return EXIT_MISTAKE
+
+
+def _start_words(fault: Exception) -> str:
+    if isinstance(fault, ListenFailed):
+        return f"{fault}; choose another with --{fault.name} H:P (port 0: any free one)"
+    return _file_words(fault) if isinstance(fault, OSError) else str(fault)
 
 
 def _file_words(fault: OSError) -> str:

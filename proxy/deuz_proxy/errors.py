@@ -185,3 +185,14 @@ class SourceFailed(SidecarError):
         super().__init__(f"source {source} failed: {self.REASONS[reason]}")
         self.source = source
         self.reason = reason
+
+
+class StoreUnusable(SidecarError):
+    """A store cannot be opened, or holds what this version does not read."""
+
+    code = "store_unusable"
+
+    def __init__(self, *, store: str, reason: str) -> None:
+        super().__init__(f"store {store} cannot be used: {reason}")
+        self.store = store
+        self.reason = reason

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from deuz_proxy import ports
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
+from deuz_proxy.memory.forgetting import Memory
 from deuz_proxy.observe.events import Event, Trace
 
 
@@ -27,3 +28,4 @@ class Runtime:
     monotonic: Callable[[], float]
     new_id: Callable[[], str]
     new_trace: Callable[[str | None], Trace] | None = None
+    memory: Memory | None = None

@@ -14,19 +14,23 @@ from dataclasses import replace
 import msgspec
 
 from deuz_compiler import Operation
+from deuz_proxy.config.memory import memory_url
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.http1_server import make_http1_server
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.edge.service import Service
+from deuz_proxy.memory.forgetting import Memory
 from deuz_proxy.observe.events import Listener, Trace
 from deuz_proxy.observe.trace import make_trace, sampler_named
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.sources.build import build_sources, make_breakers
+from deuz_proxy.sources.words import words_of
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates
 from deuz_proxy.stores.ledger_memory import Bounds, MemoryLedger
+from deuz_proxy.stores.memory_build import open_memory
 from deuz_proxy.stores.tracker import Tracker
 
 
@@ -54,11 +58,15 @@ class Serving:
             ledger_bounds(config), weigh=weigh, clock=time.time, tell=notice
         )
         self._stack.push_async_callback(ledger.close)
+        records = await open_memory(
+            memory_url(config.memory, config.ledger.url), words_of=words_of
+        )
+        self._stack.push_async_callback(records.close)
         self.runtime = Runtime(
             config=config,
             upstreams=upstreams,
             ledger=ledger,
-            sources=await build_sources(config),
+            sources=await build_sources(config, records=records),
             breakers=make_breakers(config, clock=time.monotonic),
             tracker=Tracker(new_id=new_id),
             checkpoints=Checkpoints(),
@@ -69,6 +77,7 @@ class Serving:
             monotonic=time.perf_counter,
             new_id=new_id,
             new_trace=trace_maker(self._environ),
+            memory=Memory(records, ledger, clock=time.time),
         )
         self._stack.push_async_callback(self._close_sources)
 
@@ -90,10 +99,12 @@ class Serving:
 
     async def prepare(self, config: Config) -> Runtime:
         """Return the runtime of a new config; listening and the ledger stay."""
+        memory = self.runtime.memory
+        records = memory.records if memory else None
         return replace(
             self.runtime,
             config=config,
-            sources=await build_sources(config),
+            sources=await build_sources(config, records=records),
             breakers=make_breakers(config, clock=time.monotonic),
             models=Models(config.models),
         )

@@ -104,6 +104,21 @@ def test_arguments_that_make_no_sense_end_with_2(
     assert "usage" in capsys.readouterr().err
 
 
+def test_a_memory_that_cannot_be_opened_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "deuz.yaml"
+    config.write_text("memory: {url: sqlite:///nowhere/memory.db}\n")
+    options = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+
+    assert main(["run", "--config", str(config), *options]) == 2
+
+    assert capsys.readouterr().err == (
+        f"deuz-sidecar: store {tmp_path}/nowhere/memory.db cannot be used: unable to "
+        "open database file\n"
+    )
+
+
 def test_an_address_that_is_taken_ends_with_2(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

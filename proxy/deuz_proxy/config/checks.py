@@ -16,7 +16,12 @@ from deuz_proxy.config.nodes import Document, Place, Tree
 from deuz_proxy.config.values import nearest, split_address
 
 Fault = tuple[Place, str]
-_KIND_OF_TYPE = {"static": "memory", "files": "rag", "http": "rag"}
+_KIND_OF_TYPE = {
+    "static": "memory",
+    "files": "rag",
+    "http": "rag",
+    "store": "memory",
+}
 
 
 def check_all(document: Document, folder: Path) -> None:
@@ -107,6 +112,19 @@ def _certificates(document: Document, folder: Path) -> Iterator[Fault]:
             yield (*place, "ca_file"), "is not a file that exists (allowed: a file)"
 
 
+def _one_store(document: Document, _: Path) -> Iterator[Fault]:
+    first = 0
+    for place, source in _items(document, "context", "sources"):
+        if _text(source, "type") != "store":
+            continue
+        if first:
+            yield (
+                (*place, "type"),
+                f"is a second source over the one memory store, first on line {first}",
+            )
+        first = first or document.line(place)
+
+
 def _shares(document: Document, _: Path) -> Iterator[Fault]:
     shares = _mapping(document, "context", "budget", "shares")
     numbers = [number for number in map(_decimal, shares.values()) if number]
@@ -162,6 +180,7 @@ _CHECKS: tuple[_Check, ...] = (
     _record_ids,
     _folders,
     _certificates,
+    _one_store,
     _shares,
     _tenant_keys,
     _addresses,

@@ -120,7 +120,9 @@ _PHRASES: Mapping[str, _Phrase] = {
     "missing": lambda _: "is required",
     "literal_error": _choice,
     "union_tag_invalid": _type_tag,
-    "union_tag_not_found": lambda _: "needs a type (allowed: static, files, http)",
+    "union_tag_not_found": lambda _: (
+        "needs a type (allowed: static, files, http, store)"
+    ),
     "greater_than": lambda context: f"is too small (allowed: above {context['gt']})",
     "greater_than_equal": lambda context: (
         f"is too small (allowed: {context['ge']} or more)"

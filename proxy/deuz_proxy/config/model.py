@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from deuz_proxy.config.context import Context
+from deuz_proxy.config.memory import MemoryConfig
 from deuz_proxy.config.section import Section
 from deuz_proxy.config.values import (
     Address,
@@ -307,6 +308,9 @@ class Config(Section):
     overflow: Overflow = Field(default=Overflow(), description="Outgrown windows.")
     ledger: LedgerConfig = Field(
         default=LedgerConfig(), description="Memory of what was placed."
+    )
+    memory: MemoryConfig = Field(
+        default=MemoryConfig(), description="Memory records and working memory."
     )
     models: Mapping[str, ModelEntry] = Field(
         default_factory=dict, description="Model windows, over the built-in table."

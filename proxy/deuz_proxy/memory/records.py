@@ -6,6 +6,7 @@ Rules:
 - Texts are Unicode that every store and provider can carry: no NUL, no half surrogate.
 """
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ MAX_TEXT_CHARACTERS = 65_536
 MAX_ID_CHARACTERS = 256
 MAX_ORIGIN_CHARACTERS = 256
 MAX_SOURCE_KINDS = 16
+
+DROPPED_SECONDS = 3600.0
+"""How long a drop is known: longer than any request waits for its upstream's head."""
 
 SCOPE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(?:/[A-Za-z0-9._@:+-]{1,128})?"
 _SCOPE = re.compile(SCOPE_PATTERN)
@@ -87,11 +91,16 @@ class Records(Protocol):
     ) -> Sequence[Hit]:
         """Return what shares words with the text, the best first; never fails by it."""
 
-    async def drop(self, scope: str, ids: Sequence[str]) -> int:
+    async def drop(self, scope: str, ids: Sequence[str], *, now: float) -> int:
         """Remove records so that nothing of them is left; return how many were there.
 
-        Expired ones count.
+        Expired ones count. That the ids were dropped is known for an hour.
         """
+
+    async def dropped(
+        self, scope: str, ids: Sequence[str], *, since: float
+    ) -> Sequence[str]:
+        """Return which of the ids were dropped at that time or later."""
 
 
 class Notes(Protocol):
@@ -108,6 +117,11 @@ class Notes(Protocol):
         self, scope: str, key: str, *, old: bytes | None, new: bytes | None
     ) -> bool:
         """Put `new` in the place of `old`; False: it is another one by now."""
+
+
+def dropped_key(scope: str, record_id: str) -> bytes:
+    """Return what is kept of a dropped record: no name, only a way to ask for it."""
+    return hashlib.sha256(f"{scope}\0{record_id}".encode()).digest()[:16]
 
 
 def scope_fault(scope: str) -> str | None:

@@ -163,6 +163,7 @@ FAULT_CODES = (
     "config_invalid",
     "listen_failed",
     "store_failed",
+    "store_unusable",
     "source_failed",
     "compiler_error",
     "not_lifted",

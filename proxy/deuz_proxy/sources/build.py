@@ -5,23 +5,28 @@ import time
 from collections.abc import Callable
 
 from deuz_proxy.config.context import SourceConfig, StaticSource
+from deuz_proxy.config.memory import StoreSource
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.outside import HttpSource
 from deuz_proxy.errors import StoreFailed
+from deuz_proxy.memory.records import Records
 from deuz_proxy.ports import Source
 from deuz_proxy.sources.breakers import Breakers
 from deuz_proxy.sources.files import FolderFiles
 from deuz_proxy.sources.http import HttpService
 from deuz_proxy.sources.static import StaticRecords
+from deuz_proxy.sources.store import StoredRecords
 
 
-async def build_sources(config: Config) -> tuple[Source, ...]:
-    """Return the configured sources, ready to be asked.
+async def build_sources(
+    config: Config, *, records: Records | None = None
+) -> tuple[Source, ...]:
+    """Return the configured sources, ready to be asked; `records` is the memory store.
 
     A folder is read now, so that no request waits for it; one that cannot be read is
     answered for when it is asked.
     """
-    return tuple([await _build(source) for source in config.context.sources])
+    return tuple([await _build(each, records) for each in config.context.sources])
 
 
 def make_breakers(config: Config, *, clock: Callable[[], float]) -> Breakers:
@@ -35,11 +40,15 @@ def make_breakers(config: Config, *, clock: Callable[[], float]) -> Breakers:
     )
 
 
-async def _build(source: SourceConfig) -> Source:
+async def _build(source: SourceConfig, records: Records | None) -> Source:
     if isinstance(source, StaticSource):
         return StaticRecords(source)
     if isinstance(source, HttpSource):
         return HttpService(source)
+    if isinstance(source, StoreSource):
+        if records is None:
+            raise ValueError("a source over the memory store, without a memory store")
+        return StoredRecords(source, records, clock=time.time)
     files = FolderFiles(source, clock=time.monotonic)
     with contextlib.suppress(StoreFailed):
         await files.warm()

@@ -92,6 +92,9 @@ async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         if operations:
             del kept[key]
     await runtime.ledger.commit(kept)
+    if runtime.memory is not None:
+        # Its owner may have forgotten a record while the request was under way.
+        await runtime.memory.look_after(kept, since=call.at)
 
 
 def current_baseline(call: Call, compiled: Compiled) -> Baseline:

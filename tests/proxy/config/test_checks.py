@@ -226,3 +226,13 @@ def test_what_is_already_blamed_is_not_blamed_again() -> None:
     check_all(document, Path())
 
     assert len(document.mistakes) == 1
+
+
+def test_the_memory_store_is_one_source() -> None:
+    static = "type: static, id: s, records: []"
+
+    told = found(sources("type: store, id: a", static, "type: store"))
+
+    assert [text for _, _, text in told] == [
+        "is a second source over the one memory store, first on line 3"
+    ]

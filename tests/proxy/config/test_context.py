@@ -12,13 +12,12 @@ from deuz_proxy.config.context import (
     StaticRecord,
     StaticSource,
 )
+from deuz_proxy.config.memory import StoreSource
 from deuz_proxy.config.outside import HttpSource
 
 
-def source(**fields: Any) -> StaticSource | FilesSource | HttpSource:
-    made: StaticSource | FilesSource | HttpSource = TypeAdapter(
-        SourceConfig
-    ).validate_python(fields)
+def source(**fields: Any) -> SourceConfig:
+    made: SourceConfig = TypeAdapter(SourceConfig).validate_python(fields)
     return made
 
 
@@ -50,9 +49,10 @@ def test_the_type_of_a_source_chooses_its_model() -> None:
     assert isinstance(source(type="static", records=()), StaticSource)
     assert isinstance(source(type="files", path="docs"), FilesSource)
     assert isinstance(source(type="http", url="http://kb"), HttpSource)
+    assert isinstance(source(type="store"), StoreSource)
 
 
-@pytest.mark.parametrize("kind", ["store", "mcp", "transcript", "skills", "x"])
+@pytest.mark.parametrize("kind", ["mcp", "transcript", "skills", "x"])
 def test_source_types_that_are_not_there_are_refused(kind: str) -> None:
     with pytest.raises(ValidationError, match="'static', 'files', 'http'"):
         source(type=kind)

@@ -83,7 +83,7 @@ def test_the_example_of_the_contract_loads_and_differs_from_defaults_where_it_sa
     assert config.context.sources[0].model_dump()["path"] == tmp_path / "docs"
 
 
-def test_the_contracts_own_text_parses_but_for_the_sources_of_later_versions(
+def test_the_contracts_own_text_parses_but_for_its_placeholders(
     reference: Path,
 ) -> None:
     contract = (reference / "contract.md").read_text()
@@ -93,7 +93,6 @@ def test_the_contracts_own_text_parses_but_for_the_sources_of_later_versions(
 
     assert sorted(told) == [
         "context.sources[0].path",
-        "context.sources[1]",
         "tenants.acme.keys[0]",
     ]
 
@@ -108,7 +107,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
         "  budget: {max_tokens: many}\n"
         "  sources:\n"
         "    - {type: files, path: ./nope}\n"
-        "    - {type: store}\n"
+        "    - {type: skills}\n"
         "ledger: {url: '${LEDGER}'}\n"
         "on_eror: closed\n"
     )
@@ -121,13 +120,13 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
         "anthropic? (allowed: anthropic, openai, gemini, ollama)",
         "f.yaml:4: on_eror: is not a known key; did you mean on_error? (allowed: "
         "listen, admin, upstreams, routes, on_error, tenants, scope, context, "
-        "overflow, ledger, models, telemetry, limits)",
+        "overflow, ledger, memory, models, telemetry, limits)",
         "f.yaml:6: context.budget.max_tokens: is not a whole number "
         "(allowed: 0, 1, 2, …)",
         "f.yaml:8: context.sources[0].path: is not a folder that exists "
         "(allowed: a folder)",
-        "f.yaml:9: context.sources[1]: has type store, which this version does not "
-        "have (allowed: static, files, http)",
+        "f.yaml:9: context.sources[1]: has type skills, which this version does not "
+        "have (allowed: static, files, http, store)",
         "f.yaml:10: ledger.url: needs the environment variable LEDGER",
         "f.yaml:11: on_eror: is given twice, first on line 4",
     )

@@ -72,17 +72,17 @@ def test_a_key_that_breaks_its_rule_is_blamed_itself() -> None:
             "is not one of the allowed values (allowed: open, closed)",
         ),
         (
-            "context: {sources: [{type: store}]}",
-            "has type store, which this version does not have "
-            "(allowed: static, files, http)",
+            "context: {sources: [{type: skills}]}",
+            "has type skills, which this version does not have "
+            "(allowed: static, files, http, store)",
         ),
         (
             "context: {sources: [{type: sql}]}",
-            "has an unknown type (allowed: static, files, http)",
+            "has an unknown type (allowed: static, files, http, store)",
         ),
         (
             "context: {sources: [{id: a}]}",
-            "needs a type (allowed: static, files, http)",
+            "needs a type (allowed: static, files, http, store)",
         ),
         (
             "context: {refresh: {max_passes: many}}",

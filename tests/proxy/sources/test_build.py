@@ -8,6 +8,9 @@ from deuz_proxy.sources.build import build_sources, make_breakers
 from deuz_proxy.sources.files import FolderFiles
 from deuz_proxy.sources.http import HttpService
 from deuz_proxy.sources.static import StaticRecords
+from deuz_proxy.sources.store import StoredRecords
+from deuz_proxy.sources.words import words_of
+from deuz_proxy.stores.memory_sqlite import SqliteMemory
 from deuz_testing.line import make_config
 
 SOURCES = """
@@ -67,3 +70,16 @@ async def test_a_folder_that_goes_away_is_answered_for_when_it_is_asked(
     with pytest.raises(StoreFailed):
         await docs.find(Query("rivers", "default", 5))
     await docs.close()
+
+
+async def test_the_memory_store_is_a_source_where_there_is_one() -> None:
+    config = make_config(more="context: {sources: [{type: store}]}")
+    records = await SqliteMemory(":memory:", words_of=words_of).open()
+
+    (source,) = await build_sources(config, records=records)
+
+    assert isinstance(source, StoredRecords)
+    assert source.id == "memory"
+    with pytest.raises(ValueError, match="without a memory store"):
+        await build_sources(config)
+    await records.close()

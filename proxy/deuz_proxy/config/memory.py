@@ -1,0 +1,85 @@
+"""Where memory records and working memory are kept, and how records are offered.
+
+Rules:
+- A relative file starts at the config file's folder.
+- The URL may hold a password, so it is a secret as a whole.
+"""
+
+from decimal import Decimal
+from pathlib import Path, PurePosixPath
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
+
+from deuz_proxy.config.section import Kind, Section, id_from_kind
+from deuz_proxy.config.values import Name, Ratio
+
+IN_PROCESS = "memory://"
+SQLITE = "sqlite:///"
+POSTGRES = ("postgres", "postgresql")
+_BESIDE_LEDGER = "memory.db"
+_ALLOWED = "allowed: memory://, sqlite:///FILE, postgres://USER:PASSWORD@HOST/DATABASE"
+
+
+class StoreSource(Section):
+    """Memory records of the request's scope, written over the admin API or MCP."""
+
+    type: Literal["store"] = Field(description="`store`.")
+    kind: Kind = Field(default="memory", description="Which budget share it draws on.")
+    id: Name = Field(
+        default_factory=id_from_kind, description="Name of the source; default: kind."
+    )
+    required: bool = Field(
+        default=False, description="Whether context is refused when the source fails."
+    )
+    min_score: Ratio = Field(
+        # Below, records share little more than "how are you" with the question.
+        default=Decimal("0.15"),
+        description="Records below this score, 0 to 1, are not offered.",
+    )
+
+
+class MemoryConfig(Section):
+    """The store of memory records and working memory."""
+
+    url: SecretStr | None = Field(
+        default=None,
+        description="`memory://`, `sqlite:///FILE` or `postgres://…`; default: "
+        "`memory.db` beside a ledger that is a file, else in this process.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _supported(cls, url: SecretStr | None, info: ValidationInfo) -> object:
+        folder = Path((info.context or {}).get("folder", Path()))
+        if not url:
+            # As `${VAR:-}` is where the variable is missing.
+            return None
+        return SecretStr(_checked(url.get_secret_value(), folder))
+
+
+def memory_url(config: MemoryConfig, ledger_url: str) -> str:
+    """Return where memory is kept under a config: what it says, or the default."""
+    if config.url is not None:
+        return config.url.get_secret_value()
+    if ledger_url.startswith(SQLITE):
+        file = PurePosixPath(ledger_url.removeprefix(SQLITE))
+        return f"{SQLITE}{file.with_name(_BESIDE_LEDGER)}"
+    return IN_PROCESS
+
+
+def _checked(url: str, folder: Path) -> str:
+    if url == IN_PROCESS:
+        return url
+    if url.startswith(SQLITE) and (file := url.removeprefix(SQLITE)):
+        return f"{SQLITE}{Path(folder, Path(file).expanduser())}"
+    try:
+        parts = urlsplit(url)
+        is_database = parts.scheme in POSTGRES and bool(parts.hostname)
+        is_whole = is_database and bool(parts.path.strip("/"))
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise ValueError(f"is not a memory store ({_ALLOWED})")
+    return url

@@ -1,0 +1,89 @@
+"""Memory as its owner uses it: remember, and forget wherever a record was placed.
+
+Rules:
+- Forgetting takes a record out of the store, then out of the blocks of live
+  conversations; doing it twice is doing it once.
+- A request that was under way may still hold the text: what it commits afterwards is
+  compared with what was forgotten since it began. Commit first, then look: whichever of
+  the two is late sees the other.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from deuz_compiler import Append, Operation, redact_operations
+from deuz_proxy.memory.records import Draft, Record, Records
+from deuz_proxy.ports import Ledger
+
+Commits = Mapping[bytes, tuple[Operation, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """How many records were there, and from how many placed blocks they were taken."""
+
+    forgotten: int
+    placements_redacted: int
+
+
+class Memory:
+    """Records of all scopes and where they were placed. `clock` is Unix time."""
+
+    def __init__(
+        self, records: Records, ledger: Ledger, *, clock: Callable[[], float]
+    ) -> None:
+        self.records = records
+        self._ledger = ledger
+        self.clock = clock
+
+    async def remember(self, scope: str, draft: Draft) -> Record:
+        """Keep a record; what was placed of an older text stays as it was placed.
+
+        Raises:
+            StoreFailed: the store did not answer.
+        """
+        return await self.records.put(scope, draft, now=self.clock())
+
+    async def forget(self, scope: str, ids: Sequence[str]) -> Forgotten:
+        """Remove records everywhere at once.
+
+        Raises:
+            StoreFailed: a store did not answer; what is left is gone at the next try.
+        """
+        forgotten = await self.records.drop(scope, ids, now=self.clock())
+        names = frozenset(ids)
+        redacted = await self._ledger.rewrite(
+            lambda held: redact_operations(held, scope, names)
+        )
+        return Forgotten(forgotten, redacted)
+
+    async def look_after(self, committed: Commits, *, since: float) -> None:
+        """Take out of what was just committed what was forgotten since `since`.
+
+        Raises:
+            StoreFailed: a store did not answer.
+        """
+        for scope, ids in _placed(committed.values()).items():
+            gone = await self.records.dropped(scope, ids, since=since)
+            if gone:
+                late = {
+                    key: redact_operations(held, scope, gone)
+                    for key, held in committed.items()
+                }
+                await self._ledger.commit(late)
+
+
+def _placed(
+    committed: Iterable[tuple[Operation, ...]],
+) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the store's records in the operations, by scope."""
+    found: dict[str, tuple[str, ...]] = {}
+    for operations in committed:
+        for operation in operations:
+            for record in operation.records if isinstance(operation, Append) else ():
+                if record.scope:
+                    found[record.scope] = (
+                        *found.get(record.scope, ()),
+                        record.record_id,
+                    )
+    return found
