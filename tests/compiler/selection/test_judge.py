@@ -120,6 +120,12 @@ def test_projection_cannot_help_if_too_large_or_needed_in_full(
     )
 
 
+def test_projection_that_saves_nothing_is_none() -> None:
+    assert objection(want("a", 101, projection="x", projection_tokens=101)) == (
+        reasons.OVER_BUDGET
+    )
+
+
 def test_group_does_not_enter_as_projections() -> None:
     group = {"group_id": "g", "is_group_required": True}
     members = (

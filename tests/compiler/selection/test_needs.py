@@ -184,15 +184,26 @@ def grouped(key: str, tokens: int = 10, **fields: object) -> Candidate:
 
 
 def test_required_group_enters_whole() -> None:
-    assert chosen(run(grouped("claim"), grouped("limit"))) == ["claim", "limit"]
+    selection = run(grouped("claim"), grouped("limit"))
+
+    assert [
+        (d.key, d.is_selected, d.stage, d.reason) for d in selection.decisions.values()
+    ] == [
+        ("claim", True, "required", reasons.REQUIRED),
+        ("limit", True, "required", reasons.REQUIRED),
+    ]
 
 
 def test_required_group_that_does_not_fit_names_its_members() -> None:
-    assert refused(run(grouped("claim", 60), grouped("limit", 41))) == (
+    selection = run(need("a", 5), grouped("claim", 60), grouped("limit", 41))
+
+    assert refused(selection) == (
         refusals.UNRESOLVED_GROUP,
         ("claim", "limit"),
         "required group exceeds remaining budget: claim, limit",
     )
+    assert selection.refusal is not None
+    assert selection.refusal.required_tokens == 5 + 60 + 41
 
 
 def test_required_group_with_an_ineligible_member_cannot_be_whole() -> None:
