@@ -6,8 +6,9 @@ Rules:
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+import msgspec
 
 from deuz_compiler import (
     Baseline,
@@ -26,6 +27,7 @@ from deuz_proxy.observe.events import Compaction, Compile, Trace, UpstreamCall
 
 Headers = Sequence[tuple[bytes, bytes]]
 Lines = Mapping[bytes, bytes]
+ByTurn = Mapping[int, tuple[Operation, ...]]
 
 
 def first_values(headers: Headers) -> Lines:
@@ -80,8 +82,7 @@ class Reply(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """Who asks, as far as state is concerned: never a credential itself."""
 
     root: bytes
@@ -91,8 +92,7 @@ class Identity:
     session: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """An admitted request. `body` is None when it is streamed through.
 
     Without an envelope, `passthrough` says why the body is not touched. A call is apart
@@ -129,8 +129,7 @@ class Call:
         return tuple(b"shadow:" + key for key in self.chain)
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(msgspec.Struct, frozen=True):
     """What the tracker knows of the request's conversation before it is sent."""
 
     conversation: str
@@ -139,8 +138,7 @@ class Sighting:
     is_fork: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SourceAnswer:
+class SourceAnswer(msgspec.Struct, frozen=True):
     """How one source answered within the deadline."""
 
     source: str
@@ -150,8 +148,7 @@ class SourceAnswer:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(msgspec.Struct, frozen=True):
     """Candidates of all sources for one refresh."""
 
     refresh_reason: str
@@ -160,23 +157,21 @@ class Gathered:
     query_digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """What the conversation already holds, by turn, and what the sources offered now.
 
     `place` is the turn behind which what was gathered may stand. `undecided` are other
     turns of the user's that no operation says anything of: they are to stay bare.
     """
 
-    operations: Mapping[int, tuple[Operation, ...]] = field(default_factory=dict)
+    operations: ByTurn = msgspec.field(default_factory=dict)
     gathered: Gathered | None = None
     place: int | None = None
     undecided: tuple[int, ...] = ()
     is_ledger_lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(msgspec.Struct, frozen=True):
     """The request as it will be sent. `pending` is committed once it is accepted.
 
     `operations` are all that were applied, `own_cause` names a deliberate change of
@@ -190,16 +185,15 @@ class Compiled:
     sighting: Sighting | None = None
     verdict: Verdict | None = None
     shares: tuple[SegmentShare, ...] = ()
-    operations: Mapping[int, tuple[Operation, ...]] = field(default_factory=dict)
-    pending: Mapping[int, tuple[Operation, ...]] = field(default_factory=dict)
+    operations: ByTurn = msgspec.field(default_factory=dict)
+    pending: ByTurn = msgspec.field(default_factory=dict)
     compile: Compile | None = None
     compactions: tuple[Compaction, ...] = ()
     own_cause: str | None = None
     passthrough: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """An answer whose head is here and, if it was held, its first chunks too.
 
     `rest` yields what has not been read yet. `overflow` is known before the client has
@@ -216,8 +210,7 @@ class Sent:
     overflow: OverflowSignal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(msgspec.Struct, frozen=True):
     """What was relayed: sizes, times and how it ended."""
 
     outcome: str

@@ -9,7 +9,10 @@ Rules:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from deuz_compiler import (
     Bare,
@@ -45,8 +48,7 @@ _FIRST_BAD = 400
 Operations = Mapping[int, tuple[Operation, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """A request as it was sent and what came back; the first one, or the second."""
 
     compiled: Compiled

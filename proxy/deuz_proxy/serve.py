@@ -7,7 +7,8 @@ Rules:
 """
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from deuz_proxy.calls import Call, Compiled, Incoming, Known, Totals
 from deuz_proxy.errors import (

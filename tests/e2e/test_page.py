@@ -1,10 +1,10 @@
 """The live page in a real browser, served by the real admin application."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from deuz_compiler import SegmentShare, Usage, Verdict
 from deuz_proxy.observe.events import FaultCaught, Placement

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -189,7 +190,7 @@ async def test_no_canary_is_in_anything_that_the_sidecar_tells(
     def keep(event: Event) -> None:
         # The path is cut down where it is told, not where it is noted.
         if isinstance(event, RequestFinished):
-            event = replace(event, path="")
+            event = msgspec.structs.replace(event, path="")
         running.events.append(event)
         notice(event)
 

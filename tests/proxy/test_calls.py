@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import msgspec
+
 from deuz_proxy.calls import header
 from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.conversation import admitted
@@ -17,7 +19,7 @@ def test_a_header_is_found_by_its_name_in_any_case_the_first_wins() -> None:
 async def test_a_shadow_route_has_ledger_keys_of_its_own() -> None:
     runtime = make_runtime(make_config(), Told())
     call = await admitted(runtime, GivenRequest(anthropic_body([user("q")])))
-    shadow = replace(call, target=replace(call.target, mode="shadow"))
+    shadow = msgspec.structs.replace(call, target=replace(call.target, mode="shadow"))
 
     assert call.ledger_keys == call.chain
     assert len(shadow.ledger_keys) == 1

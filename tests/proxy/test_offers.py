@@ -1,7 +1,7 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from deuz_compiler import Append, Candidate, part_span, project
 from deuz_proxy.calls import Call, Known

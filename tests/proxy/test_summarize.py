@@ -1,6 +1,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from deuz_compiler import FoldRun
@@ -115,7 +116,7 @@ async def test_where_there_is_no_room_to_ask_nothing_is_asked(
     )
 
     assert summary == Summary()
-    unread = replace(call, envelope=None)
+    unread = msgspec.structs.replace(call, envelope=None)
     watch = Watch(runtime.monotonic)
     assert (
         await summarize_fold(unread, RUN, runtime, watch, fit_tokens=None) == Summary()

@@ -10,13 +10,14 @@ Rules:
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from deuz_compiler import SegmentShare, Usage, Verdict
 
 _MOST_FAULTS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(msgspec.Struct, frozen=True):
     """Ids of the request's spans; `parent_span_id` is 0 without an incoming parent."""
 
     trace_id: int
@@ -26,8 +27,7 @@ class Trace:
     client_span_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamCall:
+class UpstreamCall(msgspec.Struct, frozen=True):
     """One call to the upstream, the first or the one after an overflow."""
 
     started_at: float
@@ -42,8 +42,7 @@ class UpstreamCall:
     """What a summary used; the request's own answer has its usage in the event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """One added block on the surface: where it sits and which records are in it.
 
     `state` is `placed`, `shadow` (it would have been, the route only tries), or
@@ -58,8 +57,7 @@ class Placement:
     state: str = "placed"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordDecision:
+class RecordDecision(msgspec.Struct, frozen=True):
     """One manifest line, without content."""
 
     source: str
@@ -72,8 +70,7 @@ class RecordDecision:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOutcome:
+class SourceOutcome(msgspec.Struct, frozen=True):
     """How one source answered: `ok`, `empty`, `late`, `failed` or `skipped`.
 
     `error` is a word for what failed, never a message.
@@ -89,8 +86,7 @@ class SourceOutcome:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Compile:
+class Compile(msgspec.Struct, frozen=True):
     """One compile of added context."""
 
     started_at: float
@@ -108,8 +104,7 @@ class Compile:
     records: tuple[RecordDecision, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Overflow:
+class Overflow(msgspec.Struct, frozen=True):
     """An overflow that was seen, and what came of it."""
 
     stage: str
@@ -118,8 +113,7 @@ class Overflow:
     requested_tokens: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(msgspec.Struct, frozen=True):
     """One layer that made the outgoing request smaller."""
 
     layer: str
@@ -128,8 +122,7 @@ class Compaction:
     tokens_after: int
 
 
-@dataclass(frozen=True, slots=True)
-class RequestStarted:
+class RequestStarted(msgspec.Struct, frozen=True):
     """A request was admitted."""
 
     request_id: str
@@ -138,8 +131,7 @@ class RequestStarted:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFinished:
+class RequestFinished(msgspec.Struct, frozen=True):
     """All that is known of a request when its last byte is through.
 
     `at` is when it was admitted; it took `duration_seconds` from then on.
@@ -194,8 +186,7 @@ class RequestFinished:
         return known["total"] if "total" in known else sum(known.values())
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerUsed:
+class LedgerUsed(msgspec.Struct, frozen=True):
     """One ledger operation (`read`, `commit`, `evict`), and the size after it."""
 
     op: str
@@ -206,8 +197,7 @@ class LedgerUsed:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class FaultCaught:
+class FaultCaught(msgspec.Struct, frozen=True):
     """A fault of ours, or a request that was not admitted. `code` is a stable word.
 
     What an admitted request was refused for is in its own event.

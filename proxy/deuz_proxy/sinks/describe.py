@@ -7,9 +7,8 @@ Rules:
 - Unknown stays null; it never becomes 0.
 """
 
-from dataclasses import replace
-
 import msgspec
+from msgspec.structs import replace
 
 from deuz_compiler import Usage
 from deuz_proxy.observe.events import Compile, RequestFinished, Trace

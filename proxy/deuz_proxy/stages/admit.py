@@ -9,8 +9,9 @@ Rules:
 
 import hashlib
 import re
-from dataclasses import replace
 from urllib.parse import parse_qsl
+
+from msgspec.structs import replace
 
 from deuz_compiler import Envelope, NotLifted, chain, lift, scope_root, seed_of
 from deuz_proxy.calls import Call, Identity, Incoming, Lines, first_values

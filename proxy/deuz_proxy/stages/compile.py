@@ -8,9 +8,9 @@ Rules:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from deuz_compiler import (
     Append,

@@ -8,7 +8,9 @@ Rules:
 """
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from deuz_compiler import ReplyFacts, open_meter, recognise_overflow
 from deuz_proxy.calls import Call, Headers, Reply, Sent, header, text_headers

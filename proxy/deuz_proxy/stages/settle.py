@@ -8,7 +8,9 @@ Rules:
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from deuz_compiler import (
     Bare,

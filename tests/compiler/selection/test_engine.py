@@ -366,18 +366,6 @@ def test_absent_required_key_refuses_at_once_with_an_empty_trace() -> None:
     assert selection.decisions == {}
 
 
-def test_other_form_of_mandatory_content_is_decided_before_optional_content() -> None:
-    forms = [
-        record("full", 50, requirement="mandatory", content_identity="X"),
-        record("short", 20, requirement="mandatory", content_identity="X"),
-    ]
-
-    pool, selection = run([*forms, record("want", 30)], budget(100))
-
-    decision = selection.decisions[pool.keys.index("full")]
-    assert (decision.reason, decision.before_tokens) == (reasons.DUPLICATE_CONTENT, 80)
-
-
 def test_ceiling_lets_mandatory_pass_the_budget_and_leaves_nothing_optional() -> None:
     needed = record("need", 60, requirement="mandatory")
     policy = budget(50, ceiling_tokens=100)

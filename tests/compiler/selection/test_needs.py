@@ -178,6 +178,17 @@ def test_two_forms_of_one_content_cannot_enter_in_one_unit() -> None:
     assert refused(selection)[2] == "mandatory a blocked: alternative-collision:x2"
 
 
+def test_other_form_of_mandatory_content_is_decided_before_optional_content() -> None:
+    selection = run(
+        need("full", 50, content_identity="X"),
+        need("short", 20, content_identity="X"),
+        need("want", 30, requirement="discretionary", score=0.5),
+    )
+
+    (full,) = [d for d in selection.decisions.values() if d.key == "full"]
+    assert (full.reason, full.before_tokens) == (reasons.DUPLICATE_CONTENT, 80)
+
+
 def grouped(key: str, tokens: int = 10, **fields: object) -> Candidate:
     group = {"group_id": "g", "is_group_required": True, "requirement": "required"}
     return need(key, tokens, **{**group, **fields})

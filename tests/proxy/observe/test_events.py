@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from deuz_proxy.observe.events import Event, Fanout
 from deuz_testing.events import finished, started

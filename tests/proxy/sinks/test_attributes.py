@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from deuz_compiler import Usage, Verdict
 from deuz_proxy.observe import names

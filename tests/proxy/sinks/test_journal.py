@@ -1,11 +1,12 @@
 import json
 import os
 import threading
-from dataclasses import fields, is_dataclass, replace
 from io import BytesIO
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from deuz_compiler import Verdict
 from deuz_proxy.observe.events import Event, FaultCaught, Placement
@@ -117,9 +118,10 @@ def canaried(value: Any, name: str = "") -> Any:
         return value if name in SHOWN else f"CANARY {name}"
     if isinstance(value, tuple):
         return tuple(canaried(item, name) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, msgspec.Struct):
         changes = {
-            f.name: canaried(getattr(value, f.name), f.name) for f in fields(value)
+            name: canaried(getattr(value, name), name)
+            for name in value.__struct_fields__
         }
         return replace(value, **changes)
     return value

@@ -1,10 +1,10 @@
 import subprocess
 import timeit
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from deuz_compiler import Usage, Verdict

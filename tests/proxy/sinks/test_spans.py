@@ -1,8 +1,9 @@
 import random
-from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -246,9 +247,10 @@ def canaried(value: Any, name: str = "") -> Any:
         return value if name in SHOWN else f"CANARY {name}"
     if isinstance(value, tuple):
         return tuple(canaried(item, name) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, msgspec.Struct):
         changes = {
-            f.name: canaried(getattr(value, f.name), f.name) for f in fields(value)
+            name: canaried(getattr(value, name), name)
+            for name in value.__struct_fields__
         }
         return replace(value, **changes)
     return value

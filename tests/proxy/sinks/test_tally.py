@@ -1,5 +1,6 @@
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from deuz_compiler import Usage, Verdict
 from deuz_proxy.observe.events import FaultCaught, Placement, SourceOutcome

@@ -3,6 +3,7 @@ import gzip
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from deuz_proxy.calls import Sent, text_headers
@@ -36,7 +37,10 @@ async def forwarded(runtime: Runtime, said: Said, **changes: Any) -> Sent:
     await upstreams.answers.put(said)
     call = await admitted(runtime, GivenRequest(BODY))
     return await forward_call(
-        replace(call, **changes), call.body, runtime, Watch(runtime.monotonic)
+        msgspec.structs.replace(call, **changes),
+        call.body,
+        runtime,
+        Watch(runtime.monotonic),
     )
 
 

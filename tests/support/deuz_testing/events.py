@@ -1,7 +1,8 @@
 """Builders of events: everything plausible, what matters given by the test."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from deuz_compiler import Usage, Verdict
 from deuz_proxy.observe.events import (

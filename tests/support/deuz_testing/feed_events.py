@@ -1,7 +1,8 @@
 """Events as the line would emit them, for tests of the feed, the API and the page."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from deuz_compiler import SegmentShare, Usage, Verdict
 from deuz_proxy.observe.events import (
