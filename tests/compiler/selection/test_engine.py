@@ -360,9 +360,7 @@ def test_absent_required_key_refuses_at_once_with_an_empty_trace() -> None:
     assert selection.refusal is not None
     assert selection.refusal.reason == REQUIRED_ABSENT
     assert selection.refusal.blocking == ("banshee", "ghost")
-    assert str(selection.refusal) == (
-        "explicitly required candidates absent: banshee, ghost"
-    )
+    assert str(selection.refusal).endswith("candidates absent: banshee, ghost")
     assert selection.decisions == {}
 
 
