@@ -97,6 +97,7 @@ async def running_app(
 
     Raises:
         ConfigInvalid: the config has mistakes.
+        StoreUnusable: a store cannot be opened.
         ListenFailed: an address cannot be listened on.
     """
     config = load_config(settings.config_path, environ)

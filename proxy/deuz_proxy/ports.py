@@ -54,8 +54,9 @@ class Ledger(Protocol):
     """Where surface operations live, by the lineage of their position.
 
     `read` answers one tuple for each key, empty where nothing is stored, in one round
-    trip. `commit` replaces what a key holds. `rewrite` changes every entry, which is no
-    use of it, and returns how many operations are other ones now.
+    trip. `commit` replaces what a key holds; but that a turn stays bare is only kept
+    where nothing is, and an equal commit changes nothing. `rewrite` changes every
+    entry, which is no use of it, and returns how many operations are other ones now.
 
     Raises:
         StoreFailed: the store did not answer.

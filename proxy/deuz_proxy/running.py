@@ -40,6 +40,7 @@ async def run_until_stopped(
 
     Raises:
         ConfigInvalid: the config has mistakes.
+        StoreUnusable: a store cannot be opened.
         ListenFailed: an address cannot be listened on.
     """
     loop = asyncio.get_running_loop()

@@ -11,9 +11,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-import msgspec
-
-from deuz_compiler import Operation
 from deuz_proxy.config.memory import memory_url
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
@@ -27,9 +24,9 @@ from deuz_proxy.observe.trace import make_trace, sampler_named
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.sources.build import build_sources, make_breakers
 from deuz_proxy.sources.words import words_of
+from deuz_proxy.stores.build import open_stores
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates
-from deuz_proxy.stores.ledger_memory import Bounds, MemoryLedger
 from deuz_proxy.stores.memory_build import open_memory
 from deuz_proxy.stores.tracker import Tracker
 
@@ -47,17 +44,18 @@ class Serving:
         self.runtime: Runtime
 
     async def open(self, notice: Listener) -> None:
-        """Open every part but the socket."""
+        """Open every part but the socket.
+
+        Raises:
+            StoreUnusable: a store cannot be opened.
+        """
         config, limits = self.config, self.config.limits
         upstreams = await Http1Upstreams(
             connect_seconds=limits.connect_seconds,
             idle_seconds=limits.stream_idle_seconds,
         ).open()
         self._stack.push_async_callback(upstreams.close)
-        ledger = MemoryLedger(
-            ledger_bounds(config), weigh=weigh, clock=time.time, tell=notice
-        )
-        self._stack.push_async_callback(ledger.close)
+        stores = await open_stores(config.ledger, self._stack, tell=notice)
         records = await open_memory(
             memory_url(config.memory, config.ledger.url), words_of=words_of
         )
@@ -65,7 +63,7 @@ class Serving:
         self.runtime = Runtime(
             config=config,
             upstreams=upstreams,
-            ledger=ledger,
+            ledger=stores.ledger,
             sources=await build_sources(config, records=records),
             breakers=make_breakers(config, clock=time.monotonic),
             tracker=Tracker(new_id=new_id),
@@ -77,7 +75,7 @@ class Serving:
             monotonic=time.perf_counter,
             new_id=new_id,
             new_trace=trace_maker(self._environ),
-            memory=Memory(records, ledger, clock=time.time),
+            memory=Memory(records, stores.ledger, clock=time.time),
         )
         self._stack.push_async_callback(self._close_sources)
 
@@ -118,17 +116,6 @@ class Serving:
     async def _close_sources(self) -> None:
         for source in self.runtime.sources:
             await source.close()
-
-
-def ledger_bounds(config: Config) -> Bounds:
-    """Return the ledger's bounds."""
-    ledger = config.ledger
-    return Bounds(ledger.max_entries, ledger.max_bytes, ledger.ttl_seconds)
-
-
-def weigh(operations: tuple[Operation, ...]) -> int:
-    """Return how many bytes the operations take when stored."""
-    return len(msgspec.msgpack.encode(operations))
 
 
 def new_id() -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from deuz_proxy.config.context import Context
+from deuz_proxy.config.ledger import LedgerConfig, shown_url
 from deuz_proxy.config.memory import MemoryConfig
 from deuz_proxy.config.section import Section
 from deuz_proxy.config.values import (
@@ -168,37 +169,6 @@ class Overflow(Section):
         return layers
 
 
-class LedgerConfig(Section):
-    """Where placements and folds are kept."""
-
-    url: str = Field(default="memory://", description="`memory://`: in this process.")
-    max_entries: int = Field(
-        default=100_000, ge=1, description="Places kept; the least recently used go."
-    )
-    max_bytes: int = Field(
-        default=268_435_456, ge=1, description="Bytes kept, with the same rule."
-    )
-    ttl_seconds: float = Field(
-        default=86_400,
-        gt=0,
-        allow_inf_nan=False,
-        description="How long an unused place is kept.",
-    )
-
-    @field_validator("url")
-    @classmethod
-    def _supported(cls, url: str) -> str:
-        if url == "memory://":
-            return url
-        scheme = url.partition(":")[0]
-        if scheme in ("sqlite", "redis", "rediss"):
-            raise ValueError(
-                f"names a {scheme} store, which this version does not have "
-                "(allowed: memory://)"
-            )
-        raise ValueError("is not a ledger (allowed: memory://)")
-
-
 class ModelEntry(Section):
     """What is known of a model, over the built-in table."""
 
@@ -327,6 +297,7 @@ class Config(Section):
 def redacted(config: Config) -> dict[str, Any]:
     """Return the config as JSON values without secrets and without record texts."""
     shown: dict[str, Any] = config.model_dump(mode="json")
+    shown["ledger"]["url"] = shown_url(config.ledger.url)
     for tenant in shown["tenants"].values():
         tenant["keys"] = [f"{key[:15]}…" for key in tenant["keys"]]
     for source in shown["context"]["sources"]:

@@ -187,7 +187,10 @@ class RequestFinished(msgspec.Struct, frozen=True):
 
 
 class LedgerUsed(msgspec.Struct, frozen=True):
-    """One ledger operation (`read`, `commit`, `evict`), and the size after it."""
+    """One ledger operation (`read`, `commit`, `evict`, …), and the size after it.
+
+    Not available is a store that is left alone for a while, since it did not answer.
+    """
 
     op: str
     status: str
@@ -195,6 +198,7 @@ class LedgerUsed(msgspec.Struct, frozen=True):
     count: int
     entries: int
     bytes: int
+    is_available: bool = True
 
 
 class FaultCaught(msgspec.Struct, frozen=True):

@@ -134,7 +134,7 @@ LAYERS = ("prune-tool-results", "prune-reasoning", "summarize")
 TRIGGERS = ("overflow", "preflight", "threshold")
 
 LEDGER_OPS = ("read", "commit", "evict", "rewrite")
-LEDGER_STATUSES = ("ok", "failed", "late", "full")
+LEDGER_STATUSES = ("ok", "failed", "late", "full", "damaged", "open")
 STORES = ("memory", "sqlite", "redis")
 
 FAULT_PLACES = (

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from deuz_compiler import (
-    Bare,
     Baseline,
     Envelope,
     ReplyFacts,
@@ -87,12 +86,6 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
 async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     keys = call.ledger_keys
     kept = {keys[turn]: operations for turn, operations in compiled.pending.items()}
-    bare = [key for key, operations in kept.items() if operations == (Bare(),)]
-    # An equal request may have got a block meanwhile: that is what stays.
-    held = await runtime.ledger.read(bare) if bare else ()
-    for key, operations in zip(bare, held, strict=True):
-        if operations:
-            del kept[key]
     await runtime.ledger.commit(kept)
     if runtime.memory is not None:
         # Its owner may have forgotten a record while the request was under way.

@@ -9,11 +9,12 @@ Rules:
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from deuz_compiler import Operation
 from deuz_proxy.observe.events import LedgerUsed, Listener
+from deuz_proxy.stores.bounds import Bounds
+from deuz_proxy.stores.entries import BARE
 
 STORE = "memory"
 # What one entry costs beside its operations: key, tuple, dictionary slot (measured with
@@ -21,15 +22,6 @@ STORE = "memory"
 ENTRY_BYTES = 330
 
 Weigh = Callable[[tuple[Operation, ...]], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a ledger may hold, and for how long after the last use."""
-
-    max_entries: int
-    max_bytes: int
-    ttl_seconds: float
 
 
 class _Entry(NamedTuple):
@@ -112,6 +104,9 @@ class MemoryLedger:
         return entry.operations
 
     def _put(self, key: bytes, held: tuple[Operation, ...], now: float) -> bool:
+        # An equal request may have got a block meanwhile: that is what stays.
+        if held == BARE and key in self._entries:
+            return True
         self._drop(key)
         if not held:
             return True

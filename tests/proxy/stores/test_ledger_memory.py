@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from deuz_compiler import Append, Operation
 from deuz_proxy.ports import Ledger
-from deuz_proxy.stores.ledger_memory import ENTRY_BYTES, Bounds, MemoryLedger
+from deuz_proxy.stores.bounds import Bounds
+from deuz_proxy.stores.ledger_memory import ENTRY_BYTES, MemoryLedger
 from deuz_testing.ledger_suite import (
     LedgerSuite,
     ManualClock,
@@ -23,7 +24,7 @@ def memory_ledger(
     clock: ManualClock,
     told: Told,
     *,
-    max_entries: int = 1_000,
+    max_entries: int = 10_000,
     max_bytes: int = 10_000_000,
     ttl_seconds: float = 3_600,
 ) -> MemoryLedger:

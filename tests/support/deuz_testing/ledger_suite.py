@@ -5,11 +5,12 @@ Rules:
 - The suite speaks through the port only; what is special to a store stands beside it.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest_asyncio
 
-from deuz_compiler import Append, Bare, Operation, PlacedRecord
+from deuz_compiler import Append, Bare, Fold, Operation, PlacedRecord, Prune
 from deuz_proxy.observe.events import Event, LedgerUsed
 from deuz_proxy.ports import Ledger
 
@@ -51,6 +52,9 @@ class Told:
         return self.events[-1]
 
 
+TOUCH_SECONDS = 100.0
+"""A pause after which every store takes a use for a newer one."""
+
 OpenLedger = Callable[..., Awaitable[Ledger]]
 """`open_ledger(max_entries=…, max_bytes=…, ttl_seconds=…)`, all wide by default."""
 
@@ -86,6 +90,10 @@ class LedgerSuite:
         operations: tuple[Operation, ...] = (
             append("one", "r1", "r2"),
             append('\\"two\\" \\u00e9'),
+            Append(b"three", (), 0, form="part", is_redacted=True),
+            Fold(turns=3, text=b"\xc3\xa9 summary", tokens=7, form="part"),
+            Prune(stubs=((0, b'"cut"'), (4, b"[]"))),
+            Bare(),
         )
 
         await ledger.commit({key(1): operations})
@@ -123,12 +131,15 @@ class LedgerSuite:
         assert list(await ledger.read([key(3)])) == [()]
 
     async def test_the_least_recently_used_entry_leaves_first(
-        self, open_ledger: OpenLedger, told: Told
+        self, open_ledger: OpenLedger, clock: ManualClock, told: Told
     ) -> None:
         ledger = await open_ledger(max_entries=2)
         await ledger.commit({key(1): (append("a"),)})
+        clock.move(TOUCH_SECONDS)
         await ledger.commit({key(2): (append("b"),)})
+        clock.move(TOUCH_SECONDS)
         await ledger.read([key(1)])
+        clock.move(TOUCH_SECONDS)
 
         await ledger.commit({key(3): (append("c"),)})
 
@@ -138,11 +149,12 @@ class LedgerSuite:
         await ledger.close()
 
     async def test_bytes_are_bounded_as_well_as_entries(
-        self, open_ledger: OpenLedger, told: Told
+        self, open_ledger: OpenLedger, clock: ManualClock, told: Told
     ) -> None:
         ledger = await open_ledger(max_bytes=20_000)
 
         for number in range(10):
+            clock.move(TOUCH_SECONDS)
             await ledger.commit({key(number): (append("x" * 6_000),)})
 
         found = await ledger.read([key(number) for number in range(10)])
@@ -186,6 +198,7 @@ class LedgerSuite:
         before = await ledger.read([key(1)])
         clock.move(61)
         after = await ledger.read([key(1)])
+        await ledger.commit({key(2): (append("b"),)})
 
         assert [bool(each) for each in (*before, *after)] == [True, False]
         assert told.count("evict") == 1
@@ -244,6 +257,72 @@ class LedgerSuite:
         clock.move(2)
         assert list(await ledger.read([key(1)])) == [()]
         await ledger.close()
+
+    async def test_many_entries_are_rewritten_and_damaged_none(
+        self, ledger: Ledger
+    ) -> None:
+        count = 1_200
+        operations: tuple[Operation, ...] = (append("old"), Bare())
+        await ledger.commit({key(n): operations for n in range(count)})
+
+        changed = await ledger.rewrite(lambda held: (append("new"), held[1]))
+
+        assert changed == count
+        found = await ledger.read([key(n) for n in range(count)])
+        assert set(found) == {(append("new"), Bare())}
+
+    async def test_that_a_turn_stays_bare_is_kept_only_where_nothing_is(
+        self, ledger: Ledger
+    ) -> None:
+        await ledger.commit({key(1): (append("block"),)})
+
+        await ledger.commit({key(1): (Bare(),), key(2): (Bare(),)})
+
+        assert list(await ledger.read([key(1), key(2)])) == [
+            (append("block"),),
+            (Bare(),),
+        ]
+
+    async def test_a_commit_that_is_repeated_changes_nothing(
+        self, ledger: Ledger, told: Told
+    ) -> None:
+        operations: dict[bytes, tuple[Operation, ...]] = {
+            key(1): (append("a"),),
+            key(2): (Bare(),),
+        }
+        await ledger.commit(operations)
+        once = told.last
+
+        await ledger.commit(operations)
+
+        assert told.last == once
+        assert list(await ledger.read([key(1), key(2)])) == [*operations.values()]
+
+    async def test_histories_of_any_length_are_read_at_once(
+        self, ledger: Ledger, told: Told
+    ) -> None:
+        keys = [key(number) for number in range(5_000)]
+        held = (0, 999, 1_000, 4_999)
+        await ledger.commit({keys[n]: (append(str(n)),) for n in held})
+        told.events.clear()
+
+        found = await ledger.read(keys)
+
+        assert tuple(n for n, each in enumerate(found) if each) == held
+        assert [(event.op, event.count) for event in told.events] == [("read", 4)]
+
+    async def test_many_conversations_at_once_find_what_is_theirs(
+        self, ledger: Ledger
+    ) -> None:
+        async def talk(number: int) -> None:
+            keys = [key(number * 100 + turn) for turn in range(10)]
+            for turn, each in enumerate(keys):
+                await ledger.commit({each: (append(f"{number}-{turn}"),)})
+                found = await ledger.read(keys[: turn + 1])
+                texts = [f"{number}-{t}" for t in range(turn + 1)]
+                assert list(found) == [(append(text),) for text in texts]
+
+        await asyncio.gather(*(talk(number) for number in range(50)))
 
     async def test_closing_twice_is_closing_once(self, ledger: Ledger) -> None:
         await ledger.close()

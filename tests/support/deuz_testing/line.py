@@ -29,8 +29,8 @@ from deuz_proxy.observe.events import (
 )
 from deuz_proxy.ports import Query, Source
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.serving import ledger_bounds, weigh
 from deuz_proxy.sources.build import build_sources, make_breakers
+from deuz_proxy.stores.build import ledger_bounds, weigh
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates
 from deuz_proxy.stores.ledger_memory import MemoryLedger
@@ -167,7 +167,7 @@ def make_runtime(
         return f"id-{next(numbers)}"
 
     ledger = MemoryLedger(
-        ledger_bounds(config), weigh=weigh, clock=time.time, tell=told
+        ledger_bounds(config.ledger), weigh=weigh, clock=time.time, tell=told
     )
     made: dict[str, Any] = {
         "config": config,

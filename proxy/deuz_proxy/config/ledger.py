@@ -1,0 +1,101 @@
+"""Where placements and folds are kept: the section `ledger`, and what its URL means.
+
+Rules:
+- A URL may hold a password: it is shown by `shown_url` and in no other form.
+- A relative file starts at the config file's folder; an absolute one has four slashes.
+"""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from deuz_proxy.config.section import Section
+
+MEMORY = "memory://"
+_SQLITE = "sqlite:///"
+_REDIS = ("redis", "rediss", "valkey", "valkeys")
+ALLOWED = "memory://, sqlite:///FILE"
+
+
+class LedgerConfig(Section):
+    """Where placements and folds are kept."""
+
+    url: str = Field(
+        default=MEMORY,
+        repr=False,
+        description="`memory://`: in this process; `sqlite:///FILE`: in a file.",
+    )
+    max_entries: int = Field(
+        default=100_000, ge=1, description="Places kept; the least recently used go."
+    )
+    max_bytes: int = Field(
+        default=268_435_456, ge=1, description="Bytes kept, with the same rule."
+    )
+    ttl_seconds: float = Field(
+        default=86_400,
+        gt=0,
+        allow_inf_nan=False,
+        description="How long an unused place is kept.",
+    )
+    deadline_ms: int = Field(
+        default=250,
+        ge=1,
+        le=10_000,
+        description="Longest wait for a file or server; then it goes on without.",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _supported(cls, url: str, info: ValidationInfo) -> str:
+        fault = url_fault(url)
+        if fault is not None:
+            raise ValueError(fault)
+        file = file_of(url)
+        folder = Path((info.context or {}).get("folder", Path()))
+        return url if file is None else f"{_SQLITE}{Path(folder, file.expanduser())}"
+
+
+def url_fault(url: str) -> str | None:
+    """Return what is wrong with a URL, without repeating it; None if nothing is."""
+    scheme = url.partition(":")[0]
+    if url == MEMORY:
+        return None
+    if scheme == "memory":
+        return "is more than memory:// (allowed: just that)"
+    if scheme == "sqlite":
+        return _file_fault(url)
+    if scheme in _REDIS:
+        return (
+            f"names a {scheme} store, which this version does not have "
+            f"(allowed: {ALLOWED})"
+        )
+    return f"is not a ledger (allowed: {ALLOWED})"
+
+
+def file_of(url: str) -> Path | None:
+    """Return the file that a SQLite URL names; None for any other URL."""
+    return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None
+
+
+def shown_url(url: str) -> str:
+    """Return the URL without its password."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user, at, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.partition(':')[0]}:…{at}{host}").geturl()
+
+
+def _file_fault(url: str) -> str | None:
+    name = url.removeprefix(_SQLITE)
+    if not url.startswith(_SQLITE) or not name or name.endswith("/"):
+        return (
+            "names no file (allowed: sqlite:///FILE, "
+            "for an absolute path sqlite:////folder/FILE)"
+        )
+    if name == ":memory:":
+        return "is a database without a file (allowed: memory://)"
+    if "?" in name or "#" in name or "\0" in name:
+        return "has options behind the file's name (allowed: none)"
+    return None

@@ -1,0 +1,86 @@
+"""Opens the stores that the config's `ledger.url` names.
+
+Rules:
+- What cannot work is refused at the start; what fails later costs context, no request.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from deuz_compiler import Operation
+from deuz_proxy import ports
+from deuz_proxy.config.ledger import LedgerConfig, file_of
+from deuz_proxy.observe.events import Listener
+from deuz_proxy.stores.bounds import Bounds
+from deuz_proxy.stores.gate import Gate
+from deuz_proxy.stores.ledger_memory import MemoryLedger
+from deuz_proxy.stores.ledger_sqlite import STORE as SQLITE
+from deuz_proxy.stores.ledger_sqlite import SqliteLedger
+from deuz_proxy.stores.sqlite_file import FAULTS as SQLITE_FAULTS
+from deuz_proxy.stores.sqlite_file import connect, open_file
+from deuz_proxy.stores.sqlite_thread import SqliteThread
+
+_CLOSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What keeps a conversation's state. What was opened is closed by the stack."""
+
+    ledger: ports.Ledger
+
+
+async def open_stores(
+    config: LedgerConfig,
+    stack: AsyncExitStack,
+    *,
+    tell: Listener,
+    clock: Callable[[], float] = time.time,
+) -> Stores:
+    """Open the stores of the config.
+
+    Raises:
+        StoreUnusable: the place cannot be used.
+    """
+    bounds = ledger_bounds(config)
+    if (path := file_of(config.url)) is None:
+        ledger = MemoryLedger(bounds, weigh=weigh, clock=clock, tell=tell)
+        stack.push_async_callback(ledger.close)
+        return Stores(ledger)
+    writer = SqliteThread(open_file(path), "ledger-writer")
+    stack.push_async_callback(writer.close, grace_seconds=_CLOSE_SECONDS)
+    reader = SqliteThread(connect(path), "ledger-reader")
+    stack.push_async_callback(reader.close, grace_seconds=_CLOSE_SECONDS)
+    gate = partial(
+        Gate,
+        SQLITE,
+        faults=SQLITE_FAULTS,
+        deadline_seconds=config.deadline_ms / 1000,
+        clock=time.monotonic,
+        tell=tell,
+    )
+    return Stores(
+        SqliteLedger(
+            reader,
+            writer,
+            bounds,
+            reads=gate("read"),
+            commits=gate("commit"),
+            clock=clock,
+        )
+    )
+
+
+def ledger_bounds(config: LedgerConfig) -> Bounds:
+    """Return the ledger's bounds."""
+    return Bounds(config.max_entries, config.max_bytes, config.ttl_seconds)
+
+
+def weigh(operations: tuple[Operation, ...]) -> int:
+    """Return how many bytes the operations take when stored."""
+    return len(msgspec.msgpack.encode(operations))
