@@ -7,7 +7,7 @@ Rules:
 - What was redacted says so: the break it causes is ours, and meant.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Sequence
 
 import msgspec
 
@@ -22,7 +22,7 @@ from deuz_compiler.surface import Append, Bare, Operation
 
 
 def redact_operations(
-    operations: tuple[Operation, ...], scope: str, ids: Collection[str]
+    operations: tuple[Operation, ...], scope: str, ids: Container[str]
 ) -> tuple[Operation, ...]:
     """Return a turn's operations without the records; the very same if none is there.
 
@@ -38,7 +38,7 @@ def was_redacted(operations: Sequence[Operation]) -> bool:
     return any(isinstance(o, Append | Bare) and o.is_redacted for o in operations)
 
 
-def _redacted(operation: Operation, scope: str, ids: Collection[str]) -> Operation:
+def _redacted(operation: Operation, scope: str, ids: Container[str]) -> Operation:
     if not isinstance(operation, Append):
         return operation
     stays = [not _is_meant(record, scope, ids) for record in operation.records]
@@ -49,7 +49,7 @@ def _redacted(operation: Operation, scope: str, ids: Collection[str]) -> Operati
     return _without(operation, stays)
 
 
-def _is_meant(record: PlacedRecord, scope: str, ids: Collection[str]) -> bool:
+def _is_meant(record: PlacedRecord, scope: str, ids: Container[str]) -> bool:
     return record.scope == scope and record.record_id in ids
 
 

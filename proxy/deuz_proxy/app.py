@@ -73,6 +73,7 @@ class App:
             self._settings.admin or config.admin.listen,
             readiness=lambda: ["draining"] if self._is_draining else [],
             served_at=lambda: self.addresses.listen.removeprefix("http://"),
+            runtime=lambda: self.runtime,
         )
         listen = await self.serving.listen(self._settings.listen or config.listen)
         self.addresses = Addresses(f"http://{listen}", f"http://{admin}")

@@ -7,6 +7,7 @@ from deuz_proxy import ports
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
 from deuz_proxy.memory.forgetting import Memory
+from deuz_proxy.memory.working import WorkingMemory
 from deuz_proxy.observe.events import Event, Trace
 
 
@@ -29,3 +30,4 @@ class Runtime:
     new_id: Callable[[], str]
     new_trace: Callable[[str | None], Trace] | None = None
     memory: Memory | None = None
+    notes: WorkingMemory | None = None

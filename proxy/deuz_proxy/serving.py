@@ -19,6 +19,7 @@ from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.edge.service import Service
 from deuz_proxy.memory.forgetting import Memory
+from deuz_proxy.memory.working import WorkingMemory
 from deuz_proxy.observe.events import Listener, Trace
 from deuz_proxy.observe.trace import make_trace, sampler_named
 from deuz_proxy.runtime import Runtime
@@ -76,6 +77,7 @@ class Serving:
             new_id=new_id,
             new_trace=trace_maker(self._environ),
             memory=Memory(records, stores.ledger, clock=time.time),
+            notes=WorkingMemory(records, clock=time.time),
         )
         self._stack.push_async_callback(self._close_sources)
 

@@ -21,6 +21,7 @@ from deuz_proxy.edge.admin import AdminParts, make_admin
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.observe.events import Fanout
 from deuz_proxy.observe.names import NEWEST, OLDER
+from deuz_proxy.runtime import Runtime
 from deuz_proxy.sinks.families import Bounds
 from deuz_proxy.sinks.feed import Feed
 from deuz_proxy.sinks.otlp import Targets, resolve_targets
@@ -66,6 +67,7 @@ class Telling:
         *,
         readiness: Callable[[], Sequence[str]],
         served_at: Callable[[], str],
+        runtime: Callable[[], Runtime] | None = None,
     ) -> str:
         """Answer at the admin address; return it with the port that was bound.
 
@@ -80,6 +82,7 @@ class Telling:
                 readiness=readiness,
                 config=lambda: redacted(self.config) | {"listen": served_at()},
                 faults=lambda: self.fanout.faults,
+                runtime=runtime,
             ),
             token=token.get_secret_value() if token else None,
             hosts=(address.rpartition(":")[0],),

@@ -19,6 +19,7 @@ from deuz_proxy.running import base_urls
 from deuz_proxy.sinks.feed import Feed
 from deuz_testing.docs import remade
 from deuz_testing.docs_fields import list_rows, list_sections
+from deuz_testing.line import Told, make_config, make_runtime
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -96,6 +97,7 @@ def list_admin_paths() -> set[str]:
             metrics=lambda _: (b"", ""),
             readiness=tuple,
             config=dict,
+            runtime=lambda: make_runtime(make_config(), Told()),
         )
     )
     return {resource.canonical for resource in app.router.resources()}
@@ -254,7 +256,7 @@ def test_errors_of_the_admin_address_are_all_in_errors() -> None:
         re.M,
     )
 
-    sent = re.findall(r"refuse\(\s*(\d+),\s*\"(\w+)\"", code)
+    sent = re.findall(r"(?:refuse|Refused)\(\s*(\d+),\s*\"(\w+)\"", code)
 
     assert {(name, status) for status, name in sent} == set(rows)
 
@@ -265,7 +267,7 @@ def test_paths_of_the_admin_address_are_all_in_operations_and_exist() -> None:
     everywhere = "\n".join(page.read_text() for page in PAGES)
 
     shown = {path for path in table if path.startswith("/")}
-    spoken_of = set(re.findall(r"/api/v1/[a-z-]+(?:/\{\w+\})?", everywhere))
+    spoken_of = set(re.findall(r"/api/v1/[a-z-]+(?:\.json)?(?:/\{\w+\})?", everywhere))
 
     assert shown == known - {"/page/{name}"}
     assert spoken_of - known == set()

@@ -19,13 +19,17 @@ from typing import Protocol
 import msgspec
 from aiohttp import hdrs, web
 
+from deuz_proxy.edge.admin_compile import add_compile
 from deuz_proxy.edge.admin_guard import (
     add_security_headers,
     explain_errors,
     make_guard,
     refuse,
 )
+from deuz_proxy.edge.admin_memory import add_memory
+from deuz_proxy.edge.admin_openapi import add_openapi
 from deuz_proxy.edge.admin_page import add_page
+from deuz_proxy.runtime import Runtime
 
 LIMIT_DEFAULT = 100
 LIMIT_CEILING = 500
@@ -101,6 +105,7 @@ class AdminParts:
     `metrics` takes the Accept header and returns the body and its content type.
     `readiness` returns the reasons not to send traffic, `faults` kinds of faults that
     listeners had. `config` returns the effective configuration without its secrets.
+    `runtime` is what requests are served with: without it there is no memory API.
     """
 
     feed: Feed
@@ -108,6 +113,7 @@ class AdminParts:
     readiness: Callable[[], Sequence[str]]
     config: Callable[[], Mapping[str, object]]
     faults: Callable[[], Sequence[str]] = tuple
+    runtime: Callable[[], Runtime] | None = None
     heartbeat_seconds: float = 15.0
 
 
@@ -137,6 +143,10 @@ def make_admin(
     app.router.add_get("/api/v1/status", show_status)
     app.router.add_get("/api/v1/events", stream_events)
     app.router.add_get("/api/v1/config", show_config)
+    if parts.runtime is not None:
+        add_memory(app, parts.runtime)
+        add_compile(app)
+        add_openapi(app, has_token=token is not None)
     add_page(app)
     return app
 

@@ -8,12 +8,15 @@ Rules:
   the two is late sees the other.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from deuz_compiler import Append, Operation, redact_operations
 from deuz_proxy.memory.records import Draft, Record, Records
 from deuz_proxy.ports import Ledger
+
+_PAGE = 500
 
 Commits = Mapping[bytes, tuple[Operation, ...]]
 
@@ -24,6 +27,13 @@ class Forgotten:
 
     forgotten: int
     placements_redacted: int
+
+
+class _Any:
+    """All ids."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
 
 
 class Memory:
@@ -51,11 +61,26 @@ class Memory:
             StoreFailed: a store did not answer; what is left is gone at the next try.
         """
         forgotten = await self.records.drop(scope, ids, now=self.clock())
-        names = frozenset(ids)
-        redacted = await self._ledger.rewrite(
-            lambda held: redact_operations(held, scope, names)
+        return Forgotten(forgotten, await self._redact(scope, frozenset(ids)))
+
+    async def forget_scope(self, scope: str) -> Forgotten:
+        """Remove all records of a scope everywhere, expired ones too.
+
+        Raises:
+            StoreFailed: a store did not answer; what is left is gone at the next try.
+        """
+        forgotten = 0
+        while page := await self.records.page(
+            scope, after="", limit=_PAGE, now=-math.inf
+        ):
+            ids = [record.id for record in page]
+            forgotten += await self.records.drop(scope, ids, now=self.clock())
+        return Forgotten(forgotten, await self._redact(scope, _Any()))
+
+    async def _redact(self, scope: str, ids: Container[str]) -> int:
+        return await self._ledger.rewrite(
+            lambda held: redact_operations(held, scope, ids)
         )
-        return Forgotten(forgotten, redacted)
 
     async def look_after(self, committed: Commits, *, since: float) -> None:
         """Take out of what was just committed what was forgotten since `since`.

@@ -30,7 +30,6 @@ PASSTHROUGHS = (
     "decoded_too_large",
     "server_state",
     "unknown_endpoint",
-    "compaction",
     "observe",
     "off",
     "no_scope",
