@@ -10,6 +10,7 @@ import pytest
 from deuz_testing.node import NODE_TALKS
 from deuz_testing.talks_anthropic import ANTHROPIC_TALKS
 from deuz_testing.talks_openai import OPENAI_TALKS
+from deuz_testing.talks_responses import RESPONSES_TALKS
 from deuz_testing.ways import (
     COMPILE,
     COMPILE_PART,
@@ -26,8 +27,9 @@ from deuz_testing.ways import (
 )
 
 # Node starts once for each recording, and its packages are installed first.
+IN_PYTHON = OPENAI_TALKS + RESPONSES_TALKS + ANTHROPIC_TALKS
 TALKS = [
-    *(pytest.param(talk, id=talk.name) for talk in OPENAI_TALKS + ANTHROPIC_TALKS),
+    *(pytest.param(talk, id=talk.name) for talk in IN_PYTHON),
     *(pytest.param(talk, id=talk.name, marks=pytest.mark.e2e) for talk in NODE_TALKS),
 ]
 CONVERSATIONS = [
@@ -35,10 +37,12 @@ CONVERSATIONS = [
     for talk in TALKS
     if isinstance(talk.values[0], Talk) and talk.values[0].is_conversation
 ]
-RESPONSES = [
+HELD = [
     talk
     for talk in TALKS
-    if isinstance(talk.values[0], Talk) and talk.values[0].wire == "openai_responses"
+    if isinstance(talk.values[0], Talk)
+    and talk.values[0].wire == "openai_responses"
+    and not talk.values[0].is_conversation
 ]
 ANY_WAY = pytest.mark.parametrize("way", [OBSERVE, COMPILE, COMPILE_PART])
 COMPILING = pytest.mark.parametrize("way", [COMPILE, COMPILE_PART])
@@ -46,18 +50,26 @@ COMPILING = pytest.mark.parametrize("way", [COMPILE, COMPILE_PART])
 
 def rendered_messages(body: bytes) -> list[Any]:
     """Return the messages as a model sees them: no markers, text always in a list."""
-    return [_rendered(message) for message in json.loads(body)["messages"]]
+    request = json.loads(body)
+    history = request["messages"] if "messages" in request else request["input"]
+    if isinstance(history, str):
+        history = [{"role": "user", "content": history}]
+    return [_rendered(message) for message in history]
 
 
 def _rendered(message: dict[str, Any]) -> dict[str, Any]:
+    if message.get("type", "message") != "message":
+        return message
     content = message["content"] if message.get("content") is not None else []
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
-    blocks = [
-        {key: value for key, value in block.items() if key != "cache_control"}
-        for block in content
-    ]
-    return {**message, "content": blocks}
+    content = [_plain(block) for block in content]
+    return {**message, "type": "message", "content": content}
+
+
+def _plain(block: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in block.items() if key != "cache_control"}
+    return {**kept, "type": "text"} if block["type"] == "input_text" else kept
 
 
 def usage_pairs(recording: Recording) -> Iterator[tuple[object, object]]:
@@ -223,13 +235,17 @@ def test_compiled_what_fits_the_questions_is_placed_once(
 
 
 @ANY_WAY
-@pytest.mark.parametrize("talk", RESPONSES)
-def test_the_responses_api_passes_through_and_its_usage_is_read(
+@pytest.mark.parametrize("talk", HELD)
+def test_a_history_at_the_provider_is_left_alone_and_its_usage_is_read(
     talk: Talk, way: str, recorded: Recorder
 ) -> None:
     direct, through = recorded(talk, DIRECT), recorded(talk, way)
 
-    assert [r.body for r in through.requests] == [r.body for r in direct.requests]
+    sent = zip(direct.requests, through.requests, strict=True)
+    held = [pair for pair in sent if b'"previous_response_id":"' in pair[0].body]
+
+    assert len(held) >= 2
+    assert [b.body for _, b in held] == [a.body for a, _ in held]
     assert {told["usage_status"] for told in through.told} == {"reported"}
     assert {told["wire"] for told in through.told} == {"openai_responses"}
 

@@ -11,7 +11,7 @@ Rules, checked at every request:
 import asyncio
 import json
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -30,15 +30,13 @@ from deuz_proxy.observe.events import RequestFinished
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.ports import Query
 from deuz_proxy.serve import serve_call
-from deuz_testing.bodies import compact
+from deuz_testing.branches import PATHS, Branch, Message, Wire
 from deuz_testing.line import SOURCE_CONFIG, Told, make_config, make_runtime
 from deuz_testing.modelled import Logged, ModelledUpstreams
 from deuz_testing.scripted import GivenClient, GivenRequest
 
 pytestmark = pytest.mark.e2e
 
-Message = dict[str, Any]
-PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions"}
 KEYS = (b"key-1", b"key-2")
 SYSTEMS = ("You are a guide. " * 8, "You are a clerk. " * 8)
 MORE = SOURCE_CONFIG + "overflow: {keep_recent_steps: 1}\n"
@@ -79,96 +77,6 @@ class Mood:
 
     async def close(self) -> None:
         return None
-
-
-@dataclass
-class Branch:
-    """One client's history, and what the provider counted for its last request."""
-
-    key: bytes
-    system: str
-    messages: list[Message]
-    with_tools: bool = False
-    style: str = "string"
-    sent: list[Message] = field(default_factory=list)
-    cached_tokens: int = 0
-    sent_head: object = None
-
-    def copied(self) -> "Branch":
-        return Branch(**{**vars(self), "messages": list(self.messages)})
-
-    @property
-    def head(self) -> object:
-        return (self.system, self.with_tools)
-
-    @property
-    def goes_on(self) -> bool:
-        """Tell whether all that was sent last stands unchanged ahead of this."""
-        is_same = self.messages[: len(self.sent)] == self.sent
-        return bool(self.sent) and is_same and self.head == self.sent_head
-
-
-class Wire:
-    """How the test's neutral messages are written for one API."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def body(self, branch: Branch) -> bytes:
-        messages = [self._styled(m, branch, i) for i, m in enumerate(branch.messages)]
-        body: Message = {"model": "fake", "max_tokens": 100}
-        if branch.with_tools:
-            body["tools"] = [self._tool()]
-        if self.name == "anthropic":
-            body |= {"system": branch.system, "messages": messages}
-            if branch.style != "marked":
-                body["cache_control"] = {"type": "ephemeral"}
-        else:
-            body["messages"] = [{"role": "system", "content": branch.system}, *messages]
-        return compact(body)
-
-    def tools(self, ids: Sequence[str], result: str) -> list[Message]:
-        if self.name == "anthropic":
-            calls = [
-                {"type": "tool_use", "id": i, "name": "look", "input": {"a": i}}
-                for i in ids
-            ]
-            results = [
-                {"type": "tool_result", "tool_use_id": i, "content": result}
-                for i in ids
-            ]
-            return [
-                {"role": "assistant", "content": calls},
-                {"role": "user", "content": results},
-            ]
-        function = {"name": "look", "arguments": "{}"}
-        called = [{"id": i, "type": "function", "function": function} for i in ids]
-        return [
-            {"role": "assistant", "content": None, "tool_calls": called},
-            *({"role": "tool", "tool_call_id": i, "content": result} for i in ids),
-        ]
-
-    def _tool(self) -> Message:
-        schema = {"type": "object", "properties": {}}
-        if self.name == "anthropic":
-            return {"name": "look", "input_schema": schema}
-        return {"type": "function", "function": {"name": "look", "parameters": schema}}
-
-    def _styled(self, message: Message, branch: Branch, index: int) -> Message:
-        content = message["content"]
-        if branch.style == "string" or message["role"] == "system":
-            return message
-        if not isinstance(content, str):
-            return message
-        part: Message = {"type": "text", "text": content}
-        if branch.style == "marked" and index == len(branch.messages) - 1:
-            part |= self._marker()
-        return {**message, "content": [part]}
-
-    def _marker(self) -> Message:
-        if self.name == "anthropic":
-            return {"cache_control": {"type": "ephemeral"}}
-        return {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 class ConversationsMachine(RuleBasedStateMachine):
@@ -248,7 +156,7 @@ class ConversationsMachine(RuleBasedStateMachine):
     @rule(branch=branches)
     def remind(self, branch: Branch) -> None:
         """The client's harness adds a system turn behind the user's newest words."""
-        if branch.messages[-1]["role"] == "user":
+        if branch.messages[-1].get("role") == "user":
             self.serial += 1
             reminder = {"role": "system", "content": f"Rule {self.serial}."}
             branch.messages.append(reminder)
@@ -274,7 +182,7 @@ class ConversationsMachine(RuleBasedStateMachine):
         asked = [
             index
             for index, message in enumerate(branch.messages)
-            if message["role"] == "user" and isinstance(message["content"], str)
+            if message.get("role") == "user" and isinstance(message["content"], str)
         ]
         place = asked[dice % len(asked)]
         branch.messages = branch.messages[: place + 1]
@@ -356,7 +264,7 @@ class ConversationsMachine(RuleBasedStateMachine):
     def check_blocks(self, branch: Branch, sent: Message) -> None:
         if self.was_condensed:
             return
-        found = blocks_behind(sent["messages"])
+        found = blocks_behind(sent.get("messages") or sent["input"])
         history = ""
         for position, message in enumerate(branch.messages, 1):
             history += json.dumps(message, sort_keys=True)
@@ -417,14 +325,16 @@ def summarize(asked: ProviderRequest) -> Reply | None:
     return Reply((Text("Notes: a river."),)) if is_ours else None
 
 
-def blocks_behind(messages: Sequence[Message]) -> dict[int, tuple[str, ...]]:
+def blocks_behind(messages: Sequence[Message] | str) -> dict[int, tuple[str, ...]]:
     """Return our blocks by how many of the client's turns stand before them."""
+    if isinstance(messages, str):
+        return {}
     found: dict[int, tuple[str, ...]] = {}
     count = 0
     for message in messages:
-        if count == 0 and message["role"] == "system":
+        if count == 0 and message.get("role") == "system":
             continue
-        content = message["content"]
+        content = message.get("content")
         texts = (
             [content]
             if isinstance(content, str)

@@ -13,6 +13,7 @@ from openai import OpenAI
 
 from deuz_testing.talks_anthropic import TOOL, marked
 from deuz_testing.talks_openai import CHAT_TOOL
+from deuz_testing.talks_responses import RESPONSES_TOOL, STATELESS
 from deuz_testing.twelve import (
     LOG,
     QUESTIONS,
@@ -88,11 +89,40 @@ def talk_to_gpt() -> list[Any]:
     return results
 
 
+def talk_to_codex() -> list[Any]:
+    """The same by Responses, with nothing kept at the provider."""
+    results: list[Any] = []
+    items: list[Any] = [{"role": "developer", "content": SYSTEM}]
+    with OpenAI() as client:
+        for question in QUESTIONS:
+            items.append({"role": "user", "content": question})
+            for _ in range(2):
+                answer = client.responses.create(
+                    model=f"{MODEL}-thinking",
+                    input=items,
+                    tools=[RESPONSES_TOOL],
+                    **STATELESS,
+                )
+                results.append(answer.model_dump(mode="json"))
+                items += [item.model_dump(exclude_none=True) for item in answer.output]
+                items += [
+                    {
+                        "type": "function_call_output",
+                        "call_id": item.call_id,
+                        "output": LOG,
+                    }
+                    for item in answer.output
+                    if item.type == "function_call"
+                ]
+    return results
+
+
 # As the providers count: from 1024 tokens on, OpenAI in steps of 128.
 _CACHE = {"minimum_cached_tokens": 1_024, "cache_step_tokens": 128}
 TALKS = (
     Talk("twelve-anthropic", "anthropic", talk_to_claude, True, _CACHE, TOPICS),
     Talk("twelve-chat", "openai_chat", talk_to_gpt, True, _CACHE, TOPICS),
+    Talk("twelve-responses", "openai_responses", talk_to_codex, True, _CACHE, TOPICS),
 )
 EACH = pytest.mark.parametrize("talk", TALKS, ids=lambda talk: talk.name)
 COMPILING = pytest.mark.parametrize("way", [COMPILE, COMPILE_PART])
@@ -141,7 +171,7 @@ def test_context_is_added_in_most_turns_and_paid_for_only_until_it_is_cached(
 
     # Once when it is placed, once when the marker has moved behind it.
     times = 2 if talk.wire == "anthropic" else 1
-    steps = 128 * len(on) if talk.wire == "openai_chat" else 0
+    steps = 0 if talk.wire == "anthropic" else 128 * len(on)
     assert len(blocks[-1]) >= 8
     assert added > 0
     assert paid <= times * added + steps

@@ -2,8 +2,8 @@
 
 Rules:
 - The oldest unprotected run of at least two turns; never the user's first words.
-- A call and its results are on the same side of every cut; so are a turn that is all
-  reasoning and the turn behind it.
+- A call and its results are on the same side of every cut; so is an answer that opens
+  with a turn that is all reasoning: OpenAI refuses each of its items without it.
 - Rolling: what a summary of ours already stands for is merged into the next one, so
   there is never more than one. A run of nothing but summaries stays.
 - The newest question is repeated word for word if the run takes it.
@@ -94,7 +94,7 @@ def choose_fold(
 def legal_cuts(history: History) -> tuple[bool, ...]:
     """Return for each turn, and for the end, whether a run may start or stop there."""
     is_cut = [_may_cut(history, at) for at in range(len(history) + 1)]
-    for start, end in _call_spans(history):
+    for start, end in [*_call_spans(history), *_answer_spans(history)]:
         is_cut[start + 1 : end + 1] = [False] * (end - start)
     return tuple(is_cut)
 
@@ -150,6 +150,18 @@ def _call_spans(history: History) -> list[tuple[int, int]]:
                 called[part.call_id] = index
             elif part.kind == TOOL_RESULT and part.call_id in called:
                 spans.append((called[part.call_id], index))
+    return spans
+
+
+def _answer_spans(history: History) -> list[tuple[int, int]]:
+    """Return from which turn to which an answer goes that opens with reasoning."""
+    spans = []
+    for index, view in enumerate(history):
+        if view.is_only_reasoning:
+            end = index
+            while end + 1 < len(history) and _is_assistant(history, end + 1):
+                end += 1
+            spans.append((index, end))
     return spans
 
 

@@ -50,6 +50,11 @@ _APIS: tuple[tuple[str, Api], ...] = (
     ("/chat/completions", "openai_chat"),
     ("/responses", "openai_responses"),
 )
+# What has a provider condense a history, at the client's wish: it costs tokens, which
+# are counted, but is no turn that could be judged or added to.
+_COMPACTIONS: tuple[tuple[str, Api], ...] = (
+    ("/responses/compact", "openai_responses"),
+)
 _FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = (
     (re.compile(r".*/v1/messages(?:/.*)?"), "anthropic"),
     (re.compile(r".*/chat/completions|.*/responses(?:/.*)?"), "openai"),
@@ -68,6 +73,7 @@ class Target:
 
     `path` is the raw path below the upstream's `url`, query included. `api` names the
     shape of the body, empty where it is not understood; `family` is the provider's.
+    `is_compaction` says that the provider is to condense a history, not to answer.
     """
 
     upstream: str
@@ -79,6 +85,7 @@ class Target:
     route: str
     mode: Mode
     on_error: OnError
+    is_compaction: bool = False
 
     @property
     def address(self) -> tuple[str, int | None]:
@@ -163,7 +170,8 @@ def _target(config: Config, upstream: str, whole: str, route: Route | None) -> T
         upstream=upstream,
         url=at.url,
         path=whole,
-        api=next((api for end, api in _APIS if path.endswith(end)), ""),
+        api=_api(path, _APIS) or _api(path, _COMPACTIONS),
+        is_compaction=bool(_api(path, _COMPACTIONS)),
         family=_family(at.wire, path),
         placement=at.placement,
         # The upstream's name is a bounded label; a path of the client would not be.
@@ -171,6 +179,10 @@ def _target(config: Config, upstream: str, whole: str, route: Route | None) -> T
         mode=route.mode if route else "observe",
         on_error=(route.on_error if route else None) or config.on_error,
     )
+
+
+def _api(path: str, table: tuple[tuple[str, Api], ...]) -> Api:
+    return next((api for end, api in table if path.endswith(end)), "")
 
 
 def _family(spoken: UpstreamWire, path: str) -> Family:

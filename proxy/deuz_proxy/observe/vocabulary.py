@@ -30,6 +30,7 @@ PASSTHROUGHS = (
     "decoded_too_large",
     "server_state",
     "unknown_endpoint",
+    "compaction",
     "observe",
     "off",
     "no_scope",

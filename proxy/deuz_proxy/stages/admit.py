@@ -152,6 +152,8 @@ def _why_not_read(
         return "off"
     if not target.api or incoming.method != "POST" or not incoming.has_body:
         return "unknown_endpoint"
+    if target.is_compaction:
+        return "compaction"
     return None if can_decode(codings) else "unknown_encoding"
 
 

@@ -9,16 +9,20 @@ Rules:
 
 import os
 import sqlite3
+import stat
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from deuz_proxy.errors import StoreUnusable
 
 SCHEMA = 1
+_MODE = 0o600
 APPLICATION_ID = 0x6465757A  # "deuz"
 # Another process may be writing; what takes longer is late, and told as such.
 BUSY_SECONDS = 0.2
 _OPENING_BUSY_SECONDS = 5.0
+_BUSY_PAUSE_SECONDS = 0.02
 # Pages come straight from the system's cache: no call for each, no second copy.
 _MAPPED_BYTES = 268_435_456
 _WAL_BYTES = 16_777_216
@@ -92,16 +96,19 @@ def _make_private(path: Path) -> None:
     # One folder is made; more are more often a missing slash than a wish.
     with suppress(FileNotFoundError):
         path.parent.mkdir(mode=0o700, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
+    # Never opened if it is there: closing it would drop this process's locks on it.
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE))
+    found = path.stat().st_mode
+    if not stat.S_ISREG(found):
+        raise _unusable(path, "it is no file")
+    if stat.S_IMODE(found) != _MODE:
+        path.chmod(_MODE)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, schema: int) -> None:
     _check(connection, path, schema)
-    mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
+    mode = _write_ahead(connection)
     if mode != "wal":
         raise _unusable(path, f"its folder does not allow a log beside it: {mode}")
     connection.execute(f"pragma journal_size_limit = {_WAL_BYTES}")
@@ -113,6 +120,21 @@ def _prepare(connection: sqlite3.Connection, path: Path, schema: int) -> None:
         connection.execute("rollback")
         raise
     connection.execute("commit")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> str:
+    """Switch to a log that readers do not wait for; return the mode it has now.
+
+    While another process switches, SQLite says so at once instead of waiting.
+    """
+    end = time.monotonic() + _OPENING_BUSY_SECONDS
+    while True:
+        try:
+            return str(connection.execute("pragma journal_mode = wal").fetchone()[0])
+        except sqlite3.OperationalError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(_BUSY_PAUSE_SECONDS)
 
 
 def _check(connection: sqlite3.Connection, path: Path, schema: int) -> None:

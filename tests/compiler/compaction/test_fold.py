@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from deuz_compiler.compaction.fold import Folded, FoldRun, choose_fold
+from deuz_compiler.compaction.fold import Folded, FoldRun, choose_fold, legal_cuts
 from deuz_compiler.compaction.protect import protected_turns
 from deuz_compiler.compaction.summary import render_summary
 from deuz_compiler.tokens.estimate import estimate_text
@@ -65,6 +65,15 @@ def test_reasoning_is_never_parted_from_the_item_that_needs_it() -> None:
     run = choose_fold(history, [True, *[False] * 4, True, True])
     assert run is not None
     assert (run.first, run.last) == (1, 3)
+
+
+def test_an_answer_that_opens_with_reasoning_is_never_parted() -> None:
+    thought, call, output = tool_round(RESPONSES, ["a"], "r", "hm")
+    answer = [thought, {"role": "assistant", "content": "Let me see."}, call, output]
+
+    cuts = legal_cuts(history_of(RESPONSES, [USER, *answer, USER]))
+
+    assert cuts == (True, True, False, False, False, True, True)
 
 
 def test_result_that_comes_late_holds_all_between_together() -> None:

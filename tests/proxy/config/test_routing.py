@@ -28,6 +28,7 @@ def config(*routes: dict[str, Any], **fields: Any) -> Config:
         ("/v1/chat/completions/cmpl_1", "openai", ""),
         ("/v1/responses", "openai", "openai_responses"),
         ("/v1/responses/resp_1/cancel", "openai", ""),
+        ("/v1/responses/compact", "openai", "openai_responses"),
         ("/v1/models", "openai", ""),
         ("/v1/files/f%2F1/content", "openai", ""),
         ("/v1/messagesx", "openai", ""),

@@ -49,6 +49,8 @@ async def test_an_understood_body_has_an_envelope_and_a_key_for_each_turn(
     [
         (GivenRequest(BODY, "/v1/files"), "unknown_endpoint"),
         (GivenRequest(BODY, "/v1/messages/count_tokens"), "unknown_endpoint"),
+        (GivenRequest(BODY, "/v1/responses/input_tokens"), "unknown_endpoint"),
+        (GivenRequest(BODY, "/v1/responses/compact"), "compaction"),
         (GivenRequest(BODY, "/v1/messages", method="PUT"), "unknown_endpoint"),
         (GivenRequest(b"", "/v1/messages"), "unknown_endpoint"),
         (

@@ -38,7 +38,7 @@ async def test_a_file_is_opened_and_closed_with_the_stack(tmp_path: Path) -> Non
 async def test_a_place_that_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> None:
     config = LedgerConfig(url=f"sqlite:///{tmp_path}")
     async with AsyncExitStack() as stack:
-        with pytest.raises(StoreUnusable, match="is a directory"):
+        with pytest.raises(StoreUnusable, match="it is no file"):
             await open_stores(config, stack, tell=Told())
 
 

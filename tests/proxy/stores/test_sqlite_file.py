@@ -130,7 +130,7 @@ def test_what_is_no_database_is_refused_and_left_as_it_was(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("folder", "is a directory"),
+        ("folder", "it is no file"),
         ("folder/no/thing/x.db", "four slashes"),
         ("file/x.db", "file exists"),
     ],
@@ -147,8 +147,13 @@ def test_a_place_where_no_file_can_be_is_refused(
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("file", "unable to open database file"), ("folder", "permission denied")],
+)
+def test_a_file_that_cannot_be_written_is_refused(
+    tmp_path: Path, kind: str, words: str
+) -> None:
     folder = tmp_path / "theirs"
     folder.mkdir()
     path = folder / "ledger.db"
@@ -173,7 +178,7 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path, kind: str) -> 
         timeout=60,
     )
 
-    assert run.stdout == f"store ledger {path} cannot be used: permission denied\n"
+    assert run.stdout == f"store ledger {path} cannot be used: {words}\n"
 
 
 def test_two_processes_may_make_the_same_file_at_once(path: Path) -> None:

@@ -55,6 +55,7 @@ upstreams:
 routes:
   - {{path: /v1/messages, mode: {mode}}}
   - {{path: /v1/chat/completions, mode: {mode}}}
+  - {{path: /v1/responses, mode: {mode}}}
 on_error: {on_error}
 {more}
 """

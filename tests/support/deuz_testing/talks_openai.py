@@ -37,7 +37,6 @@ CHAT_TOOL: Any = {
         },
     },
 }
-RESPONSES_TOOL: Any = {"type": "function", "strict": True, **CHAT_TOOL["function"]}
 # The clock, and a length that follows the token counts inside.
 _VARYING = ("date", "content-length")
 RESULT = "10:42 payments order=41 status=retry wait=2s\n" * 8
@@ -183,60 +182,6 @@ def talk_parsed() -> list[Any]:
     return results
 
 
-def talk_by_responses() -> list[Any]:
-    """Buffered with the history at the provider, streamed with the client's own."""
-    results: list[Any] = []
-    with OpenAI() as client:
-        previous: Any = openai.omit
-        for question in QUESTIONS:
-            answer = client.responses.create(
-                model="fake",
-                instructions=SYSTEM,
-                input=question,
-                previous_response_id=previous,
-            )
-            results.append(answer.model_dump(mode="json"))
-            previous = answer.id
-        items: list[Any] = []
-        for question in QUESTIONS:
-            items.append({"role": "user", "content": question})
-            with client.responses.stream(
-                model="fake", instructions=SYSTEM, input=items, store=False
-            ) as stream:
-                results.append([event.type for event in stream])
-                final = stream.get_final_response()
-            results.append(final.model_dump(mode="json"))
-            items += [item.model_dump(exclude_none=True) for item in final.output]
-    return results
-
-
-def talk_by_responses_with_tools() -> list[Any]:
-    async def run() -> list[Any]:
-        results: list[Any] = []
-        items: list[Any] = []
-        async with AsyncOpenAI() as client:
-            for question in QUESTIONS:
-                items.append({"role": "user", "content": question})
-                for _ in range(2):
-                    answer = await client.responses.create(
-                        model="fake-tools", input=items, tools=[RESPONSES_TOOL]
-                    )
-                    results.append(answer.model_dump(mode="json"))
-                    items += [o.model_dump(exclude_none=True) for o in answer.output]
-                    for item in answer.output:
-                        if item.type == "function_call":
-                            items.append(
-                                {
-                                    "type": "function_call_output",
-                                    "call_id": item.call_id,
-                                    "output": RESULT,
-                                }
-                            )
-        return results
-
-    return asyncio.run(run())
-
-
 def talk_into_errors() -> list[Any]:
     """A broken rule, a server's fault with a retry, an unknown model and path."""
     question: Any = [{"role": "user", "content": QUESTIONS[0]}]
@@ -281,13 +226,6 @@ OPENAI_TALKS = (
     Talk("openai-tools", "openai_chat", talk_with_tools),
     Talk("openai-tools-streamed-async", "openai_chat", talk_with_tools_streamed_async),
     Talk("openai-parsed", "openai_chat", talk_parsed),
-    Talk("openai-responses", "openai_responses", talk_by_responses, False),
-    Talk(
-        "openai-responses-tools",
-        "openai_responses",
-        talk_by_responses_with_tools,
-        False,
-    ),
     Talk("openai-errors", "openai_chat", talk_into_errors, False),
     Talk("openai-beside", "openai_chat", talk_beside_the_chat, False),
 )

@@ -38,15 +38,28 @@ _HOP = frozenset(
     }
 )
 _BLOCK = rb'<%b (?:[^"\\]|\\.)*?</%b>' % (BLOCK_TAG.encode(), BLOCK_TAG.encode())
-# On the Anthropic wire a string becomes a list around its own bytes.
+_OWN = rb'"(?:[^"\\]|\\.)*"'
+# On two wires a string becomes a list around its own bytes, and so does an input of
+# Responses that is one string; which it was, only the client's own body tells.
+_ITEM = rb'\{"type":"message","role":"user","content":\[\{"type":"input_text","text":'
 INSERTED = re.compile(
-    rb'\[\{"type":"text","text":(?P<own>"(?:[^"\\]|\\.)*")\},'
-    rb'\{"type":"text","text":"(?P<listed>%b)"\}\]|'
-    rb',\{"role":"user","content":"(?P<turn>%b)"\}'
-    rb'|,\{"type":"text","text":"(?P<part>%b)"\}'
-    rb"|\\n\\n(?P<spliced>%b)" % (_BLOCK, _BLOCK, _BLOCK, _BLOCK)
+    b"|".join(
+        (
+            rb"\[%b(?P<asked>%b)\}\]\},%b\"(?P<beside>%b)\"\}\]\}\]"
+            % (_ITEM, _OWN, _ITEM, _BLOCK),
+            rb'\[%b(?P<asking>%b)\},\{"type":"input_text","text":"(?P<within>%b)"\}\]\}\]'
+            % (_ITEM, _OWN, _BLOCK),
+            rb'\[\{"type":"(?P<kind>\w+)","text":(?P<own>%b)\},'
+            rb'\{"type":"\w+","text":"(?P<listed>%b)"\}\]' % (_OWN, _BLOCK),
+            rb',\{"role":"user","content":"(?P<turn>%b)"\}' % _BLOCK,
+            rb",%b\"(?P<item>%b)\"\}\]\}" % (_ITEM, _BLOCK),
+            rb',\{"type":"(?:input_)?text","text":"(?P<part>%b)"\}' % _BLOCK,
+            rb"\\n\\n(?P<spliced>%b)" % _BLOCK,
+        )
+    )
 )
-_TEXTS = ("listed", "turn", "part", "spliced")
+_TEXTS = ("beside", "within", "listed", "turn", "item", "part", "spliced")
+_ALONE = ("asked", "asking")
 NOTES = {
     "payments": "Payments are retried three times; a decline is final.",
     "releases": "Releases stop when half of the error budget is spent.",
@@ -165,13 +178,11 @@ def without_inserted(body: bytes, own: bytes) -> bytes:
     for match in INSERTED.finditer(body):
         bare += body[position : match.start()]
         position = match.end()
+        bare += match["asked"] or match["asking"] or b""
         if match["own"] is not None:
-            is_list = own[len(bare) : len(bare) + 1] == b"["
-            bare += (
-                b'[{"type":"text","text":%b}]' % match["own"]
-                if is_list
-                else (match["own"])
-            )
+            listed = b'[{"type":"%b","text":%b}]' % (match["kind"], match["own"])
+            is_list = own.startswith(b"[", len(bare))
+            bare += listed if is_list else match["own"]
     return bare + body[position:]
 
 
@@ -184,7 +195,9 @@ def blocks_of(body: bytes) -> list[tuple[int, bytes]]:
     for match in INSERTED.finditer(body):
         before = INSERTED.sub(b"", body[: match.start()])
         text = next(match[name] for name in _TEXTS if match[name] is not None)
-        found.append((before.count(b'"role":'), text))
+        # The one message of an input that is a string is written by the sidecar.
+        alone = any(match[name] is not None for name in _ALONE)
+        found.append((before.count(b'"role":') + alone, text))
     return found
 
 

@@ -18,6 +18,7 @@ CALLS = {
     "computer_call": "action",
     "tool_search_call": "arguments",
     "mcp_approval_request": "arguments",
+    "program": "code",
 }
 RESULTS = frozenset(
     {
@@ -29,6 +30,7 @@ RESULTS = frozenset(
         "computer_call_output",
         "tool_search_output",
         "mcp_approval_response",
+        "program_output",
     }
 )
 _RUN_STATE = frozenset({"additional_tools", "configuration_update"})

@@ -66,6 +66,7 @@ class _Item(msgspec.Struct):
     input: msgspec.Raw = msgspec.Raw(b"")
     action: msgspec.Raw = msgspec.Raw(b"")
     operation: msgspec.Raw = msgspec.Raw(b"")
+    code: msgspec.Raw = msgspec.Raw(b"")
     output: msgspec.Raw = msgspec.Raw(b"")
 
 

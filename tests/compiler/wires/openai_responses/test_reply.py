@@ -37,6 +37,14 @@ FAILED = event(
 )
 
 
+COMPACTED = (
+    '{"id":"resp_2","object":"response.compaction","created_at":1,"output":[{"type":'
+    '"message","role":"user","content":[]},{"type":"compaction","encrypted_content":"x"'
+    "}],"
+    f"{USAGE}}}"
+)
+
+
 def stream(*chunks: bytes, keep_text: bool = False) -> ReplyFacts:
     meter = open_meter("openai_responses", is_event_stream=True, keep_text=keep_text)
     for chunk in chunks:
@@ -211,3 +219,25 @@ def test_event_of_no_known_kind_is_passed_over() -> None:
     facts = stream(CREATED, event("response.new_thing", '"x":1'), TEXT, COMPLETED)
 
     assert (facts.faults, facts.finish_reason) == (0, "completed")
+
+
+def test_a_condensed_history_tells_what_it_cost() -> None:
+    facts = whole(COMPACTED)
+
+    assert facts.usage == COUNTED
+    assert facts.is_complete
+    assert facts.error_body is None
+
+
+def test_compaction_in_a_stream_is_no_answer_and_no_error() -> None:
+    compacting = event("response.compaction.compacting", '"item_id":"cmp_1"')
+    item = event(
+        "response.output_item.done",
+        '"item":{"id":"cmp_1","type":"compaction","encrypted_content":"x"}',
+    )
+
+    facts = stream(CREATED, compacting, item, TEXT, COMPLETED)
+
+    assert facts.usage == COUNTED
+    assert facts.finish_reason == "completed"
+    assert not facts.had_tool_call
