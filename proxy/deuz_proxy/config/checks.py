@@ -8,6 +8,7 @@ Rules:
 import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,6 +22,7 @@ _KIND_OF_TYPE = {
     "files": "rag",
     "http": "rag",
     "store": "memory",
+    "mcp": "rag",
 }
 
 
@@ -125,6 +127,15 @@ def _one_store(document: Document, _: Path) -> Iterator[Fault]:
         first = first or document.line(place)
 
 
+def _extras(document: Document, _: Path) -> Iterator[Fault]:
+    for place, source in _items(document, "context", "sources"):
+        if _text(source, "type") == "mcp" and find_spec("mcp") is None:
+            yield (
+                (*place, "type"),
+                "needs the package mcp (install it: pip install 'deuz-sidecar[mcp]')",
+            )
+
+
 def _shares(document: Document, _: Path) -> Iterator[Fault]:
     shares = _mapping(document, "context", "budget", "shares")
     numbers = [number for number in map(_decimal, shares.values()) if number]
@@ -180,6 +191,7 @@ _CHECKS: tuple[_Check, ...] = (
     _record_ids,
     _folders,
     _certificates,
+    _extras,
     _one_store,
     _shares,
     _tenant_keys,

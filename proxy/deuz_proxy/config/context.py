@@ -13,12 +13,12 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from deuz_proxy.config.memory import StoreSource
-from deuz_proxy.config.outside import HttpSource
+from deuz_proxy.config.outside import HttpSource, McpSource
 from deuz_proxy.config.section import Kind, Section, id_from_kind
 from deuz_proxy.config.values import LastingText, Name, Ratio, Tokens
 
 # Kept as text too: an early mention of a type that comes later deserves its own words.
-PLANNED_SOURCE_TYPES = ("mcp", "transcript", "skills")
+PLANNED_SOURCE_TYPES = ("transcript", "skills")
 
 
 def _default_shares() -> Mapping[Kind, Ratio]:
@@ -164,7 +164,8 @@ class FilesSource(Section):
 
 
 SourceConfig = Annotated[
-    StaticSource | FilesSource | HttpSource | StoreSource, Field(discriminator="type")
+    StaticSource | FilesSource | HttpSource | StoreSource | McpSource,
+    Field(discriminator="type"),
 ]
 
 

@@ -121,7 +121,7 @@ _PHRASES: Mapping[str, _Phrase] = {
     "literal_error": _choice,
     "union_tag_invalid": _type_tag,
     "union_tag_not_found": lambda _: (
-        "needs a type (allowed: static, files, http, store)"
+        "needs a type (allowed: static, files, http, store, mcp)"
     ),
     "greater_than": lambda context: f"is too small (allowed: above {context['gt']})",
     "greater_than_equal": lambda context: (

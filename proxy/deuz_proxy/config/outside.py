@@ -8,9 +8,15 @@ Rules:
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from deuz_proxy.config.section import Kind, Section, id_from_kind
 from deuz_proxy.config.values import HeaderName, Name, Url
@@ -80,3 +86,109 @@ class HttpSource(Section):
     def _resolve(cls, path: Path | None, info: ValidationInfo) -> Path | None:
         folder = (info.context or {}).get("folder", Path())
         return None if path is None else Path(folder, path.expanduser())
+
+
+class Fields(Section):
+    """Which members of a tool's result are a record's; "" where it has no such."""
+
+    id: str = Field(default="id", max_length=64, description="Names the record.")
+    text: str = Field(default="text", max_length=64, description="The text itself.")
+    score: str = Field(default="score", max_length=64, description="0 to 1.")
+    revision: str = Field(default="revision", max_length=64, description="Version.")
+    expires_at: str = Field(
+        default="expires_at", max_length=64, description="Unix seconds."
+    )
+    origin: str = Field(
+        default="url", max_length=64, description="Where the text comes from."
+    )
+
+
+class McpSource(Section):
+    """A server of the Model Context Protocol: a search tool of it, or its resources."""
+
+    type: Literal["mcp"] = Field(description="`mcp`.")
+    kind: Kind = Field(default="rag", description="Which budget share it draws on.")
+    id: Name = Field(
+        default_factory=id_from_kind, description="Name of the source; default: kind."
+    )
+    required: bool = Field(
+        default=False, description="Whether context is refused when the source fails."
+    )
+    command: tuple[str, ...] = Field(
+        default=(),
+        max_length=64,
+        description="Program and arguments of a server that is spoken to by stdio.",
+    )
+    env: Mapping[str, SecretStr] = Field(
+        default_factory=dict,
+        description="Variables of the program, beside PATH, HOME, USER and the like.",
+    )
+    url: Url | None = Field(
+        default=None, description="Address of a server that speaks streamable HTTP."
+    )
+    headers: Mapping[HeaderName, SecretStr] = Field(
+        default_factory=dict, description="Headers sent to the address."
+    )
+    ca_file: Path | None = Field(
+        default=None,
+        description="Certificates (PEM) that the server's is checked against.",
+    )
+    tool: str | None = Field(
+        default=None, max_length=128, description="Name of the tool that searches."
+    )
+    query_argument: str = Field(
+        default="query", max_length=64, description="Its argument for the question."
+    )
+    limit_argument: str | None = Field(
+        default=None, max_length=64, description="Its argument for how many records."
+    )
+    scope_argument: str | None = Field(
+        default=None, max_length=64, description="Its argument for whose records."
+    )
+    arguments: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="Fixed arguments; values are read as JSON where they are JSON.",
+    )
+    records: str | None = Field(
+        default=None,
+        max_length=64,
+        description="Member of the result that lists records; default: its only list.",
+    )
+    fields: Fields = Field(
+        default=Fields(), description="Names of a record's members in the result."
+    )
+    resources: bool = Field(
+        default=False, description="Search in the server's resources, not by a tool."
+    )
+    refresh_seconds: float = Field(
+        default=300.0,
+        ge=1,
+        le=86_400,
+        allow_inf_nan=False,
+        description="Age at which the resources are read again.",
+    )
+    max_answer_bytes: int = Field(
+        default=_ANSWER_BYTES,
+        ge=1024,
+        le=67_108_864,
+        description="Longest message that is read; a longer one ends the session.",
+    )
+
+    @field_validator("headers")
+    @classmethod
+    def _sendable(cls, headers: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
+        return check_headers(headers)
+
+    @field_validator("ca_file")
+    @classmethod
+    def _resolve(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        folder = (info.context or {}).get("folder", Path())
+        return None if path is None else Path(folder, path.expanduser())
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if bool(self.command) == (self.url is not None):
+            raise ValueError("needs a command or a url (allowed: one of them)")
+        if self.resources == (self.tool is not None):
+            raise ValueError("needs a tool or resources: true (allowed: one of them)")
+        return self

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from deuz_proxy.config.context import SourceConfig, StaticSource
 from deuz_proxy.config.memory import StoreSource
 from deuz_proxy.config.model import Config
-from deuz_proxy.config.outside import HttpSource
+from deuz_proxy.config.outside import HttpSource, McpSource
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.records import Records
 from deuz_proxy.ports import Source
@@ -45,6 +45,8 @@ async def _build(source: SourceConfig, records: Records | None) -> Source:
         return StaticRecords(source)
     if isinstance(source, HttpSource):
         return HttpService(source)
+    if isinstance(source, McpSource):
+        return await _build_mcp(source)
     if isinstance(source, StoreSource):
         if records is None:
             raise ValueError("a source over the memory store, without a memory store")
@@ -53,3 +55,13 @@ async def _build(source: SourceConfig, records: Records | None) -> Source:
     with contextlib.suppress(StoreFailed):
         await files.warm()
     return files
+
+
+async def _build_mcp(source: McpSource) -> Source:
+    # Only who uses it pays for it: the library is large and an extra.
+    from deuz_proxy.sources.mcp import McpTool  # noqa: PLC0415
+    from deuz_proxy.sources.mcp_resources import McpResources  # noqa: PLC0415
+
+    made = McpResources(source) if source.resources else McpTool(source)
+    await made.open()
+    return made

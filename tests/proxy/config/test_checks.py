@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,24 @@ def test_certificates_that_are_not_there_are_a_mistake(tmp_path: Path) -> None:
             ("context", "sources", 1, "ca_file"),
             4,
             "is not a file that exists (allowed: a file)",
+        )
+    ]
+
+
+def test_a_source_whose_package_is_missing_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = sources("type: mcp, command: [npx], tool: search")
+    assert found(text) == []
+
+    # As the import system marks what is not to be found.
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    assert found(text) == [
+        (
+            ("context", "sources", 0, "type"),
+            3,
+            "needs the package mcp (install it: pip install 'deuz-sidecar[mcp]')",
         )
     ]
 

@@ -13,7 +13,7 @@ from deuz_proxy.config.context import (
     StaticSource,
 )
 from deuz_proxy.config.memory import StoreSource
-from deuz_proxy.config.outside import HttpSource
+from deuz_proxy.config.outside import HttpSource, McpSource
 
 
 def source(**fields: Any) -> SourceConfig:
@@ -50,9 +50,11 @@ def test_the_type_of_a_source_chooses_its_model() -> None:
     assert isinstance(source(type="files", path="docs"), FilesSource)
     assert isinstance(source(type="http", url="http://kb"), HttpSource)
     assert isinstance(source(type="store"), StoreSource)
+    by_tool = source(type="mcp", url="http://kb", tool="search")
+    assert isinstance(by_tool, McpSource)
 
 
-@pytest.mark.parametrize("kind", ["mcp", "transcript", "skills", "x"])
+@pytest.mark.parametrize("kind", ["transcript", "skills", "x"])
 def test_source_types_that_are_not_there_are_refused(kind: str) -> None:
     with pytest.raises(ValidationError, match="'static', 'files', 'http'"):
         source(type=kind)

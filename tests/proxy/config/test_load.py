@@ -126,7 +126,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
         "f.yaml:8: context.sources[0].path: is not a folder that exists "
         "(allowed: a folder)",
         "f.yaml:9: context.sources[1]: has type skills, which this version does not "
-        "have (allowed: static, files, http, store)",
+        "have (allowed: static, files, http, store, mcp)",
         "f.yaml:10: ledger.url: needs the environment variable LEDGER",
         "f.yaml:11: on_eror: is given twice, first on line 4",
     )

@@ -74,15 +74,15 @@ def test_a_key_that_breaks_its_rule_is_blamed_itself() -> None:
         (
             "context: {sources: [{type: skills}]}",
             "has type skills, which this version does not have "
-            "(allowed: static, files, http, store)",
+            "(allowed: static, files, http, store, mcp)",
         ),
         (
             "context: {sources: [{type: sql}]}",
-            "has an unknown type (allowed: static, files, http, store)",
+            "has an unknown type (allowed: static, files, http, store, mcp)",
         ),
         (
             "context: {sources: [{id: a}]}",
-            "needs a type (allowed: static, files, http, store)",
+            "needs a type (allowed: static, files, http, store, mcp)",
         ),
         (
             "context: {refresh: {max_passes: many}}",

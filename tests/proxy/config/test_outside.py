@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from deuz_proxy.config.outside import HttpSource
+from deuz_proxy.config.outside import HttpSource, McpSource
 
 
 def http(**fields: Any) -> HttpSource:
@@ -59,3 +59,44 @@ def test_the_bound_of_an_answer_has_bounds(most: int) -> None:
 
 def test_certificates_are_found_from_the_config_files_folder() -> None:
     assert http(ca_file="tls/ca.pem").ca_file == Path("/etc/deuz/tls/ca.pem")
+
+
+def mcp(**fields: Any) -> McpSource:
+    return McpSource.model_validate({"type": "mcp", **fields})
+
+
+def test_a_server_of_mcp_is_a_program_or_an_address() -> None:
+    assert mcp(command=["npx", "notes"], tool="search").command == ("npx", "notes")
+    assert mcp(url="https://m.example/mcp", tool="search").url is not None
+    for both in ({}, {"command": ["npx"], "url": "https://m.example"}):
+        with pytest.raises(ValidationError, match="needs a command or a url"):
+            mcp(tool="search", **both)
+
+
+def test_it_is_searched_by_a_tool_or_in_its_resources() -> None:
+    assert mcp(command=["npx"], resources=True).tool is None
+    for both in ({}, {"tool": "search", "resources": True}):
+        with pytest.raises(ValidationError, match="needs a tool or resources"):
+            mcp(command=["npx"], **both)
+
+
+def test_variables_and_headers_of_a_server_are_never_shown() -> None:
+    made = mcp(
+        url="https://m.example",
+        tool="search",
+        env={"KEY": "canary"},
+        headers={"x-key": "canary"},
+    )
+
+    assert "canary" not in repr(made) + str(made.model_dump(mode="json"))
+    with pytest.raises(ValidationError, match="writes itself"):
+        mcp(url="https://m.example", tool="search", headers={"host": "x"})
+
+
+def test_certificates_of_a_server_are_found_from_the_folder_too() -> None:
+    made = McpSource.model_validate(
+        {"type": "mcp", "url": "https://m", "tool": "t", "ca_file": "ca.pem"},
+        context={"folder": Path("/etc/deuz")},
+    )
+
+    assert made.ca_file == Path("/etc/deuz/ca.pem")
