@@ -47,6 +47,17 @@ class HeadTooLarge(SidecarError):
         super().__init__("the request's header lines are too long or too many")
 
 
+class RequestTooSlow(SidecarError):
+    """A request's head or body was begun, and did not come in time."""
+
+    code = "request_too_slow"
+    status = 408
+
+    def __init__(self, *, limit_seconds: float) -> None:
+        super().__init__(f"the request did not come within {limit_seconds:g} seconds")
+        self.limit_seconds = limit_seconds
+
+
 class TooManyConnections(SidecarError):
     """More clients are connected than the configured limit allows."""
 

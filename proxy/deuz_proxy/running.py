@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import resource
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -51,6 +52,7 @@ async def run_until_stopped(
     async with running_app(settings, environ) as app:
         calm_collector()
         calm_allocator()
+        raise_file_limit()
         tell(f"deuz-sidecar listens on {app.addresses.listen}")
         tell(f"admin page and metrics on {app.addresses.admin}")
         async with asyncio.TaskGroup() as group:
@@ -113,6 +115,16 @@ def calm_allocator() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         for option in (_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD):
             mallopt(option, _KEPT_BYTES)
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system does: each connection is one.
+
+    The usual soft limit of 1,024 is there for programs that use select(2).
+    """
+    with contextlib.suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def calm_collector() -> None:

@@ -14,7 +14,8 @@ from dataclasses import replace
 from deuz_proxy.config.memory import memory_url
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
-from deuz_proxy.edge.http1_server import make_http1_server
+from deuz_proxy.edge.http1_connection import Bounds as ConnectionBounds
+from deuz_proxy.edge.http1_server import Http1Server, make_http1_server
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.edge.service import Service
@@ -43,6 +44,7 @@ class Serving:
         self._service = Service(lambda: self.runtime)
         self.config = config
         self.runtime: Runtime
+        self._server: Http1Server | None = None
 
     async def open(self, notice: Listener) -> None:
         """Open every part but the socket.
@@ -87,7 +89,12 @@ class Serving:
         Raises:
             ListenFailed: it cannot be listened on.
         """
-        server = await make_http1_server(self._service)
+        server = await make_http1_server(
+            self._service,
+            refuse=self._service.refuse,
+            bounds=connection_bounds(self.config),
+        )
+        self._server = server
         grace = self.config.limits.drain_seconds
         self._stack.push_async_callback(server.close, grace_seconds=grace)
         host, port = split_address(address)
@@ -112,12 +119,27 @@ class Serving:
     async def take(self, runtime: Runtime) -> None:
         """Put a prepared runtime in force for all requests that come from now on."""
         old, self.runtime = self.runtime, runtime
+        if self._server is not None:
+            self._server.bounds = connection_bounds(runtime.config)
         for source in old.sources:
             await source.close()
 
     async def _close_sources(self) -> None:
         for source in self.runtime.sources:
             await source.close()
+
+
+def connection_bounds(config: Config) -> ConnectionBounds:
+    """Return what clients' connections are held to."""
+    limits = config.limits
+    return ConnectionBounds(
+        idle_seconds=limits.keep_alive_seconds,
+        head_seconds=limits.head_seconds,
+        body_seconds=limits.body_seconds,
+        connections=limits.max_connections,
+        head_bytes=limits.max_head_bytes,
+        head_lines=limits.max_head_lines,
+    )
 
 
 def new_id() -> str:

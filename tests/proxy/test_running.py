@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from deuz_proxy.running import (
     _watch_config,
     base_urls,
     calm_allocator,
+    raise_file_limit,
     run_command,
     run_until_stopped,
 )
@@ -163,6 +165,18 @@ def test_the_common_sdks_are_pointed_at_one_address() -> None:
 
     assert urls["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
     assert urls["OPENAI_BASE_URL"] == "http://127.0.0.1:1/v1"
+
+
+def test_as_many_files_may_be_open_as_the_system_allows() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 512), before[1]))
+
+        raise_file_limit()
+
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (before[1], before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_the_allocator_is_calmed_without_a_word() -> None:

@@ -225,7 +225,43 @@ class Limits(Section):
     """Bounds that protect the sidecar itself."""
 
     max_body_bytes: int = Field(
-        default=67_108_864, ge=1024, description="Longest request body, in bytes."
+        default=67_108_864,
+        ge=1024,
+        description="Longest request body that is read, and longest once decoded.",
+    )
+    max_connections: int = Field(
+        default=10_000,
+        ge=1,
+        le=1_000_000,
+        description="Connections of clients at once, of one process.",
+    )
+    max_head_bytes: int = Field(
+        default=262_144,
+        ge=4096,
+        le=16_777_216,
+        description="Longest head of a request: its first line and header lines.",
+    )
+    max_head_lines: int = Field(
+        default=512, ge=16, le=100_000, description="Most header lines of a request."
+    )
+    head_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Time for a request's head to come, from its first byte on.",
+    )
+    body_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Silence within a request's body after which it is refused.",
+    )
+    keep_alive_seconds: float = Field(
+        # Above what clients' pools keep a connection for: they should close first.
+        default=3600.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="How long a client's connection is kept between requests.",
     )
     connect_seconds: float = Field(
         default=10.0,

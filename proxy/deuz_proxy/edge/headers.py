@@ -24,9 +24,6 @@ _HOP = frozenset(
 _REQUEST_ONLY = frozenset({b"host", b"expect", b"content-length"})
 _OURS = b"x-deuz-"
 
-# Agents send whole states in one line, and gateways whole policies.
-MAX_HEADER_BYTES = 65_536
-
 
 def request_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
     """Return the lines to send on; the upstream call adds host and length itself."""
@@ -42,18 +39,6 @@ def response_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
     """Return the lines to give the client; the length stays, framing is ours."""
     drop = _HOP | _nominated(headers)
     return [line for line in headers if line[0].lower() not in drop]
-
-
-def header_text(line: bytes) -> str:
-    """Return a name or value as text that is written as the same bytes again.
-
-    Lines are written in UTF-8. One that is none cannot stay as it is: each of its
-    bytes becomes the Latin-1 character that readers take it for.
-    """
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        return line.decode("latin-1")
 
 
 def _nominated(headers: Headers) -> frozenset[bytes]:

@@ -208,7 +208,7 @@ class Http1Client:
     def _begin(self, status: int, reason: str, lines: Lines) -> None:
         if self._connection.transport.is_closing():
             raise ConnectionResetError
-        self.has_started = True
+        self.has_started = self._connection.has_begun = True
         text = b"".join([b"%b: %b\r\n" % line for line in lines])
         self._held = b"HTTP/1.1 %d %b\r\n%b\r\n" % (
             status,

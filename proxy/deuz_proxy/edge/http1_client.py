@@ -1,4 +1,4 @@
-"""One connection to an upstream, and the answer that comes over it.
+"""One connection to an upstream, and the exchanges over it.
 
 Rules:
 - One exchange at a time; the connection is kept only if request and answer were whole,
@@ -6,22 +6,30 @@ Rules:
 - Interim answers (100, 102, 103) end here; 101 is one only where it was asked for.
 - An answer may come, and end, before the request was sent: it is handed on.
 - An exchange that is given up ends its connection: half a request never looks whole.
+- The first bytes of a request go to the kernel at once: what the kernel does not take
+  was not sent, and that is known before anything else happens.
 """
 
 import asyncio
+import math
+import os
 import select
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
 from deuz_proxy.edge.http1_flow import Inbox, Outlet
 from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
-from deuz_proxy.edge.http1_wire import AnswerHead, Head, Lines, read_answer
+from deuz_proxy.edge.http1_wire import AnswerHead, Head, read_answer
 from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
 
 # Below it, one copy is cheaper than a second buffer to write.
 _JOINED_BYTES = 2**14
 _WRITE_AHEAD_BYTES = 2**18
 _FIRST_FINAL, _SWITCHED = 200, 101
+
+
+class NothingSent(Exception):
+    """The connection took no byte of a request, which may be sent on another one."""
 
 
 class Exchange:
@@ -43,7 +51,11 @@ class Exchange:
 
 
 class Connection(asyncio.Protocol):
-    """A connection to one upstream. `since` is when anything last happened on it."""
+    """A connection to one upstream. `since` is when anything last happened on it.
+
+    `keep_seconds` is how long the upstream said it would keep it idle, if it did;
+    `idle_until` is when its owner lets it go.
+    """
 
     def __init__(
         self,
@@ -66,6 +78,9 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport
         # The task that sends the request's body, where it is not sent at once.
         self.sending: asyncio.Task[None] | None = None
+        self._descriptor = -1
+        self.keep_seconds: int | None = None
+        self.idle_until = math.inf
         self.born = self.since = loop.time()
 
     # What the owner calls.
@@ -94,19 +109,39 @@ class Connection(asyncio.Protocol):
         self.since = self._loop.time()
         inbox = Inbox(self.transport, self._loop)
         self._exchange = exchange = Exchange(inbox, method, is_switch=is_switch)
-        if self.transport.is_closing():
-            # It ended before its first request; the loop will not say so again.
-            self.fail(ConnectionResetError())
         return exchange
 
     def write(self, head: bytes, body: bytes | None) -> None:
-        """Write a request whose body is here."""
-        if not body:
-            self.transport.write(head)
-        elif len(body) < _JOINED_BYTES:
-            self.transport.write(head + body)
-        else:
-            self.transport.writelines((head, body))
+        """Write the begin of a request: its head, and the body if it is here.
+
+        Raises:
+            NothingSent: not a byte was sent, and none will be.
+        """
+        if body is not None and len(body) < _JOINED_BYTES:
+            head, body = head + body, None
+        parts = (head, body) if body else (head,)
+        if self.transport.is_closing():
+            # Its descriptor may be another's by now.
+            raise NothingSent
+        if self.is_tls:
+            self.transport.writelines(parts)
+            return
+        taken = self._push(parts)
+        for part in parts:
+            if taken < len(part):
+                # A view: what is left of a large body is not worth a copy.
+                self.transport.write(memoryview(part)[taken:] if taken else part)
+            taken = max(0, taken - len(part))
+
+    def _push(self, parts: Sequence[bytes]) -> int:
+        """Hand bytes to the kernel past the loop, which has none of ours waiting."""
+        try:
+            return os.writev(self._descriptor, parts)
+        except BlockingIOError:
+            return 0
+        except OSError as fault:
+            self.abort()
+            raise NothingSent from fault
 
     async def send_pieces(
         self, pieces: AsyncIterator[bytes], *, length_bytes: int | None
@@ -163,17 +198,22 @@ class Connection(asyncio.Protocol):
             # What was written to a tunnel before its end still arrives.
             self.transport.close()
             return False
-        is_sent = self.sending is None or self.sending.done()
-        if exchange is None or not is_sent or not self._is_kept:
-            self.abort()
-            return False
-        if not exchange.inbox.is_over or self.transport.is_closing():
+        is_over = exchange is not None and exchange.inbox.is_over
+        if exchange is None or not (is_over and self._is_kept and self._is_sent):
             self.abort()
             return False
         exchange.inbox.drop()
         self.sending = None
         self.since = self._loop.time()
         return True
+
+    @property
+    def _is_sent(self) -> bool:
+        """Whether the request is with the kernel; what is not would be overtaken."""
+        if self.sending is not None and not self.sending.done():
+            return False
+        transport = self.transport
+        return not transport.is_closing() and not transport.get_write_buffer_size()
 
     def abort(self) -> None:
         """End the connection; nothing more is sent, nothing more is read."""
@@ -209,8 +249,8 @@ class Connection(asyncio.Protocol):
         """Take the transport."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(_WRITE_AHEAD_BYTES)
-        descriptor = transport.get_extra_info("socket").fileno()
-        self._readable.register(descriptor, select.POLLIN)
+        self._descriptor = transport.get_extra_info("socket").fileno()
+        self._readable.register(self._descriptor, select.POLLIN)
         self._is_made = True
         self._enter(self)
         if not self._is_kept:
@@ -276,6 +316,7 @@ class Connection(asyncio.Protocol):
         exchange.answer = answer
         exchange.framing = Endless() if answer.status == _SWITCHED else answer.framing
         self._is_kept &= answer.is_kept_alive
+        self.keep_seconds = answer.keep_seconds
         if exchange.framing is None or exchange.framing.is_complete:
             self._complete(exchange, data)
         elif data:
@@ -296,48 +337,3 @@ class Connection(asyncio.Protocol):
             raise NotHttp("more than the answer")
         self._is_kept &= not rest
         exchange.inbox.end()
-
-
-class Http1Reply:
-    """An answer whose head has arrived. One task reads it, once."""
-
-    __slots__ = ("_connection", "_exchange", "_keep", "headers", "reason", "status")
-
-    def __init__(
-        self,
-        connection: Connection,
-        exchange: Exchange,
-        answer: AnswerHead,
-        keep: Callable[[Connection], None],
-    ) -> None:
-        self._connection: Connection | None = connection
-        self._exchange = exchange
-        self._keep = keep
-        self.status = answer.status
-        self.reason = answer.reason.decode("latin-1")
-        self.headers: Lines = answer.lines
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body's bytes as they arrive.
-
-        Raises:
-            UpstreamBroken: the body ended before its announced end.
-        """
-        async for piece in self._exchange.inbox.pieces():
-            yield piece
-        await self.close()
-
-    async def send(self, piece: bytes) -> None:
-        """Send bytes the other way, once the connection was switched.
-
-        Raises:
-            ConnectionResetError: the connection ended.
-        """
-        if self._connection is not None:
-            await self._connection.send(piece)
-
-    async def close(self) -> None:
-        """Give the connection back if the answer has come whole, else end it."""
-        connection, self._connection = self._connection, None
-        if connection is not None and connection.end():
-            self._keep(connection)

@@ -10,25 +10,47 @@ Rules:
 import asyncio
 import select
 import socket
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import cast
 
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
 from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
-from deuz_proxy.edge.http1_wire import Head, HeadTooLong, RequestHead, read_request
-from deuz_proxy.errors import HeadTooLarge, RequestMalformed, SidecarError
-
-Headers = Sequence[tuple[bytes, bytes]]
+from deuz_proxy.edge.http1_wire import (
+    MAX_HEAD_BYTES,
+    MAX_LINES,
+    Head,
+    HeadTooLong,
+    RequestHead,
+    read_request,
+    target_of,
+)
+from deuz_proxy.errors import (
+    HeadTooLarge,
+    RequestMalformed,
+    RequestTooSlow,
+    SidecarError,
+)
 
 _WRITE_AHEAD_BYTES = 2**18
 _MOST_BACKLOG_BYTES = 2**16
-_JOINED_BYTES = 2**14
 # Linux only; elsewhere a client that leaves a paused connection is noticed later.
 _GONE = getattr(select, "POLLRDHUP", 0)
-_RESET = struct.pack("ii", 1, 0)
-_FIRST_FINAL, _SWITCHED = 200, 101
-_BODYLESS = frozenset({204, 304})
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long connections may be silent, how long heads may be, how many of both."""
+
+    # Above what clients' pools keep a connection for: who closes first should be they.
+    idle_seconds: float = 3600.0
+    # From a connection's first byte, or a head's, to the head's end.
+    head_seconds: float = 60.0
+    # Between two pieces of a request's body, while nothing was answered yet.
+    body_seconds: float = 300.0
+    connections: int = 10_000
+    head_bytes: int = MAX_HEAD_BYTES
+    head_lines: int = MAX_LINES
 
 
 class Connection(asyncio.Protocol):
@@ -42,13 +64,15 @@ class Connection(asyncio.Protocol):
         self,
         loop: asyncio.AbstractEventLoop,
         *,
+        bounds: Bounds,
         enter: Callable[["Connection"], None],
         leave: Callable[["Connection"], None],
     ) -> None:
         self.loop = loop
         self._enter = enter
         self._leave = leave
-        self._head = Head()
+        self._bounds = bounds
+        self._head = Head(bounds.head_bytes)
         self._request: RequestHead | SidecarError | None = None
         self._framing: Framing | None = None
         self._waiter = Waiter(loop)
@@ -62,7 +86,13 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport
         self.task: asyncio.Task[None] | None = None
         self.is_answered = True
+        # Whether an answer is on its way: who reads it may let the rest of a body wait.
+        self.has_begun = False
         self.is_last = False
+        self._is_silent = False
+        self._silent_since = 0.0
+        # What a request that is refused unread asked for, where that much has come.
+        self.target: str | None = None
         self.since = loop.time()
         self.head_since: float | None = self.since
 
@@ -85,7 +115,7 @@ class Connection(asyncio.Protocol):
             await self._waiter.wait()
         if isinstance(self._request, SidecarError):
             raise self._request
-        self._is_taken, self.is_answered = True, False
+        self._is_taken, self.is_answered, self.has_begun = True, False, False
         return self._request
 
     @property
@@ -123,6 +153,10 @@ class Connection(asyncio.Protocol):
         """Whether a request is being served, or its head is coming."""
         return self._request is not None or not self._head.is_empty
 
+    def is_idle_since(self, at: float) -> bool:
+        """Whether nothing has happened on it since then."""
+        return self.since < at and not self.is_busy
+
     def drain(self) -> None:
         """End it: at once if it is idle, else behind the answer."""
         self.is_last = True
@@ -135,11 +169,34 @@ class Connection(asyncio.Protocol):
         if self.task is not None:
             self.task.cancel()
 
-    def is_slow(self, now: float, head_seconds: float) -> bool:
-        """Whether a head has been coming, or was not begun, for longer than this."""
+    def hurry(self, now: float) -> None:
+        """Refuse a head that takes too long; let go who has not even begun one."""
         is_waiting = self._request is None and not self._is_deaf
         begun = self.head_since if is_waiting else None
-        return begun is not None and begun < now - head_seconds
+        if begun is None or begun >= now - self._bounds.head_seconds:
+            return
+        if self._head.is_empty:
+            self._quit()
+            return
+        self.target = target_of(self._head.start)
+        self._request = RequestTooSlow(limit_seconds=self._bounds.head_seconds)
+        self._is_deaf = True
+        self._waiter.wake()
+
+    def look_for_silence(self, now: float) -> None:
+        """Give a body up of which nothing has come for too long.
+
+        Called now and then: a clock read for each piece would cost all of them.
+        """
+        is_due = self._framing is not None and not self._is_tunnel
+        if not is_due or self.has_begun or self.inbox.is_full or self._is_deaf:
+            self._is_silent = False
+        elif not self._is_silent:
+            self._is_silent, self._silent_since = True, now
+        elif self._silent_since < now - self._bounds.body_seconds:
+            self._is_deaf = True
+            self.inbox.end(RequestTooSlow(limit_seconds=self._bounds.body_seconds))
+            self.inbox.waiter.wake()
 
     @property
     def is_left(self) -> bool:
@@ -220,15 +277,17 @@ class Connection(asyncio.Protocol):
     def _take_head(self, data: bytes) -> None:
         if self.head_since is None:
             self.head_since = self.loop.time()
+        text = b""
         try:
             found = self._head.feed(data)
             if found is None:
                 return
             text, rest = found
-            request = read_request(text)
+            request = read_request(text, most_lines=self._bounds.head_lines)
         except NotHttp as fault:
             is_long = isinstance(fault, HeadTooLong)
             self._request = HeadTooLarge() if is_long else RequestMalformed()
+            self.target = target_of(text or self._head.start or data)
             self._is_deaf = True
             return
         self.head_since = None
@@ -244,6 +303,7 @@ class Connection(asyncio.Protocol):
 
     def _take_body(self, data: bytes) -> None:
         inbox, framing = self.inbox, cast(Framing, self._framing)
+        self._is_silent = False
         try:
             piece, rest = framing.feed(data)
         except NotHttp:

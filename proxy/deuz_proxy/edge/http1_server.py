@@ -13,13 +13,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 
 from deuz_compiler import error_body
 from deuz_proxy.edge.answers import as_sidecar_error
 from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
-from deuz_proxy.edge.http1_connection import Connection
+from deuz_proxy.edge.http1_connection import Bounds, Connection
 from deuz_proxy.edge.http1_wire import RequestHead
 from deuz_proxy.errors import SidecarError, TooManyConnections
 
@@ -29,23 +28,13 @@ _BACKLOG = 1024
 _LINGER_SECONDS = 2.0
 # What was written before a connection was closed may be read so late.
 _FLUSH_SECONDS = 60.0
+_COMPLAIN_SECONDS = 60.0
 
 _log = logging.getLogger("deuz_proxy")
 
 Serve = Callable[[Http1Incoming, Http1Client], Awaitable[None]]
-Refuse = Callable[[SidecarError], bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How long connections may be silent, and how many there may be."""
-
-    # Above what clients' pools keep a connection for: who closes first should be they.
-    idle_seconds: float = 3600.0
-    # From a connection's first byte, or a head's, to the head's end.
-    head_seconds: float = 60.0
-    connections: int = 100_000
-
+# The body of a refusal, from the fault and, where that is known, what was asked for.
+Refuse = Callable[[SidecarError, str | None], bytes]
 
 _BOUNDS = Bounds()
 _REFUSAL = (
@@ -54,7 +43,7 @@ _REFUSAL = (
 )
 
 
-def refuse_plainly(fault: SidecarError) -> bytes:
+def refuse_plainly(fault: SidecarError, _: str | None) -> bytes:
     """Return the body of a refusal where it is not known whose shape it should have."""
     return error_body("", status=fault.status, code=fault.code, message=str(fault))
 
@@ -65,11 +54,14 @@ class Http1Server:
     def __init__(self, serve: Serve, *, refuse: Refuse, bounds: Bounds) -> None:
         self._serve = serve
         self._refuse = refuse
-        self._bounds = bounds
+        # Taken by connections as they are accepted.
+        self.bounds = bounds
         self._tasks = asyncio.TaskGroup()
         self._listeners: list[asyncio.AbstractServer] = []
         self._connections: dict[Connection, float | None] = {}
         self._is_draining = False
+        # By code: as many as there are.
+        self._silent_until: dict[str, float] = {}
         self._emptied = asyncio.Event()
         self._sweeping: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -90,7 +82,9 @@ class Http1Server:
             OSError: it cannot be listened on.
         """
         listener = await self._loop.create_server(
-            lambda: Connection(self._loop, enter=self._enter, leave=self._leave),
+            lambda: Connection(
+                self._loop, bounds=self.bounds, enter=self._enter, leave=self._leave
+            ),
             host,
             port,
             backlog=_BACKLOG,
@@ -122,12 +116,8 @@ class Http1Server:
         self._connections[connection] = None
         if self._is_draining:
             connection.cut()
-        elif len(self._connections) > self._bounds.connections:
-            connection.task = self._tasks.create_task(
-                self._end(
-                    connection, TooManyConnections(limit=self._bounds.connections)
-                )
-            )
+        elif len(self._connections) > self.bounds.connections:
+            connection.task = self._tasks.create_task(self._turn_away(connection))
         else:
             connection.task = self._tasks.create_task(self._run(connection))
 
@@ -153,8 +143,20 @@ class Http1Server:
         try:
             return await connection.next_request()
         except SidecarError as fault:
-            await self._end(connection, fault)
+            await self._end(connection, fault, connection.target)
             return None
+
+    async def _turn_away(self, connection: Connection) -> None:
+        """Refuse a connection that is one too many, once it says what it wants."""
+        try:
+            async with asyncio.timeout(_LINGER_SECONDS):
+                request = await connection.next_request()
+        except (TimeoutError, SidecarError):
+            target = connection.target
+        else:
+            target = request.target.decode("latin-1") if request else None
+        fault = TooManyConnections(limit=self.bounds.connections)
+        await self._end(connection, fault, target)
 
     async def _settle(self, connection: Connection, client: Http1Client) -> bool:
         """Tell whether the connection may go on behind this answer."""
@@ -166,10 +168,12 @@ class Http1Server:
             return False
         return client.is_kept
 
-    async def _end(self, connection: Connection, fault: SidecarError) -> None:
+    async def _end(
+        self, connection: Connection, fault: SidecarError, target: str | None
+    ) -> None:
         """Refuse what no request was made of."""
-        _log.warning("connection refused: %s", fault.code)
-        body = self._refuse(fault)
+        self._complain(fault.code)
+        body = self._refuse(fault, target)
         head = _REFUSAL % (fault.status, HTTPStatus(fault.status).phrase.encode())
         try:
             connection.transport.write(head + b"%d\r\n\r\n" % len(body) + body)
@@ -177,22 +181,29 @@ class Http1Server:
         finally:
             connection.transport.close()
 
+    def _complain(self, code: str) -> None:
+        """Tell the operator, but not once a connection: a flood fills no log."""
+        now = self._loop.time()
+        if self._silent_until.get(code, now) <= now:
+            self._silent_until[code] = now + _COMPLAIN_SECONDS
+            _log.warning("connection refused: %s", code)
+
     def _sweep(self) -> None:
         """End what is silent for too long, and notice who left unseen."""
-        now, bounds = self._loop.time(), self._bounds
+        now, bounds = self._loop.time(), self.bounds
         for connection, closed_at in list(self._connections.items()):
             if connection.transport.is_closing():
                 self._connections[connection] = now if closed_at is None else closed_at
                 if closed_at is not None and closed_at < now - _FLUSH_SECONDS:
                     connection.cut()
-            elif connection.is_slow(now, bounds.head_seconds):
+                continue
+            connection.hurry(now)
+            connection.look_for_silence(now)
+            if connection.is_left:
                 connection.cut()
-            elif not connection.is_busy:
-                if connection.since < now - bounds.idle_seconds:
-                    connection.drain()
-            elif connection.is_left:
-                connection.cut()
-        shortest = min(bounds.idle_seconds, bounds.head_seconds)
+            elif connection.is_idle_since(now - bounds.idle_seconds):
+                connection.drain()
+        shortest = min(bounds.idle_seconds, bounds.head_seconds, bounds.body_seconds)
         self._sweeping = self._loop.call_later(
             min(_SWEEP_SECONDS, shortest / 4), self._sweep
         )

@@ -4,8 +4,10 @@ Rules:
 - Nothing is followed, decoded, retried or added: the upstream gets the client's lines,
   with its own name where theirs stood and the length of what is really sent.
 - A connection is reused, the newest first, only if the kernel says that it is open and
-  silent; otherwise the next one is tried, then a new one made. Once a byte of a request
-  was handed to the kernel, the request is never sent again.
+  silent, and takes the request's first bytes; otherwise the next one is tried, then a
+  new one made. Once the kernel has taken a byte of it, a request is never sent again.
+- Who closes an idle connection first should be us: we keep it for less time than common
+  servers do, and than the upstream says in `Keep-Alive`.
 - Environment proxies are not used: a sidecar's upstreams are named in its config.
 - Every foreign exception becomes an error of ours here.
 """
@@ -21,16 +23,20 @@ import aiohappyeyeballs
 
 from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import request_headers
-from deuz_proxy.edge.http1_client import Connection, Http1Reply
+from deuz_proxy.edge.http1_client import Connection, NothingSent
+from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_wire import Lines
 from deuz_proxy.edge.reaching import unreachable
-from deuz_proxy.errors import UpstreamUnreachable
+from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
 
 Headers = Sequence[tuple[bytes, bytes]]
 Body = bytes | AsyncIterator[bytes] | None
 
-# Shorter than what servers grant: who closes first should be us.
-_IDLE_SECONDS = 30.0
+# Servers of one's own often keep 5 s (uvicorn, Node), and a new connection is cheap;
+# what providers have in front keeps a minute and more, and TLS is dear.
+_PLAIN_IDLE_SECONDS, _TLS_IDLE_SECONDS = 4.0, 30.0
+# Of what an upstream grants: its clock began when it had answered, and ours is late.
+_GRANTED_SHARE = 0.75
 # Names move; a connection that never pauses would never notice.
 _OLD_SECONDS = 600.0
 _MOST_IDLE = 256
@@ -116,15 +122,21 @@ class Http1Upstreams:
         verb = method.encode("latin-1")
         target = origin.prefix + path.encode("latin-1")
         head = request_head(verb, target, place_lines(headers, own))
-        connection = self._idle(origin) or await self._connect(origin, base)
-        try:
-            exchange = connection.begin(verb, is_switch=upgrade is not None)
-            self._write(connection, head, body, own)
-            answer = await connection.answer_head(exchange)
-        except BaseException:
-            connection.abort()
-            raise
-        return Http1Reply(connection, exchange, answer, self._keep)
+        while True:
+            idle = self._idle(origin)
+            connection = idle or await self._connect(origin, base)
+            try:
+                exchange = connection.begin(verb, is_switch=upgrade is not None)
+                self._write(connection, head, body, own)
+                answer = await connection.answer_head(exchange)
+            except NothingSent as fault:
+                if idle is None:
+                    raise UpstreamBroken(upstream=base) from fault
+            except BaseException:
+                connection.abort()
+                raise
+            else:
+                return Http1Reply(connection, exchange, answer, self._keep)
 
     async def close(self) -> None:
         """End all connections."""
@@ -147,9 +159,10 @@ class Http1Upstreams:
         return origin
 
     def _idle(self, origin: Origin) -> Connection | None:
+        now = self._loop.time()
         while origin.idle:
             connection = origin.idle.pop()
-            if connection.is_ready:
+            if connection.is_ready and now < connection.idle_until:
                 return connection
             connection.abort()
         return None
@@ -215,8 +228,12 @@ class Http1Upstreams:
         is_old = connection.since - connection.born > _OLD_SECONDS
         if origin is None or is_old or len(origin.idle) >= _MOST_IDLE:
             connection.abort()
-        else:
-            origin.idle.append(connection)
+            return
+        seconds = _TLS_IDLE_SECONDS if origin.is_tls else _PLAIN_IDLE_SECONDS
+        if connection.keep_seconds is not None:
+            seconds = min(seconds, connection.keep_seconds * _GRANTED_SHARE)
+        connection.idle_until = connection.since + seconds
+        origin.idle.append(connection)
 
     def _lose(self, connection: Connection) -> None:
         origin = self._connections.pop(connection, None)
@@ -228,7 +245,7 @@ class Http1Upstreams:
         now = self._loop.time()
         for connection in list(self._connections):
             connection.expire(silent_since=now - self._idle_seconds)
-            if connection.is_idle and connection.since < now - _IDLE_SECONDS:
+            if connection.is_idle and connection.idle_until < now:
                 connection.abort()
         self._sweeping = self._loop.call_later(
             min(_SWEEP_SECONDS, self._idle_seconds / 4), self._sweep

@@ -38,9 +38,13 @@ _SPECIAL = frozenset(
         b"content-length",
         b"expect",
         b"host",
+        b"keep-alive",
         b"transfer-encoding",
         b"upgrade",
     }
+)
+_TIMEOUT = re.compile(
+    rb"(?:^|[,;\s])timeout[ \t]*=[ \t]*\"?([0-9]{1,9})(?![0-9])", re.I
 )
 _BODYLESS = frozenset({204, 304})
 _FIRST_FINAL = 200
@@ -56,15 +60,21 @@ class HeadTooLong(NotHttp):
 class Head:
     """Collects a head over any number of reads. One connection owns it."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_kept", "_most_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = MAX_HEAD_BYTES) -> None:
         self._kept = bytearray()
+        self._most_bytes = most_bytes
 
     @property
     def is_empty(self) -> bool:
         """Whether no byte of a head has come."""
         return not self._kept
+
+    @property
+    def start(self) -> bytes:
+        """What has come of one that is not whole."""
+        return bytes(self._kept)
 
     def feed(self, data: bytes) -> tuple[bytes, bytes] | None:
         """Return the head with its empty line, and what follows it, once it is whole.
@@ -84,16 +94,15 @@ class Head:
             data = bytes(self._kept) if found else b""
         if found is None:
             self._kept += data
-            _check_length(len(self._kept))
+            self._check(len(self._kept))
             return None
+        self._check(found.end())
         self._kept.clear()
-        _check_length(found.end())
         return data[: found.end()], data[found.end() :]
 
-
-def _check_length(head_bytes: int) -> None:
-    if head_bytes > MAX_HEAD_BYTES:
-        raise HeadTooLong("head too long")
+    def _check(self, head_bytes: int) -> None:
+        if head_bytes > self._most_bytes:
+            raise HeadTooLong("head too long")
 
 
 class RequestHead(msgspec.Struct, frozen=True):
@@ -110,19 +119,31 @@ class RequestHead(msgspec.Struct, frozen=True):
 
 
 class AnswerHead(msgspec.Struct, frozen=True):
-    """An answer's first line and lines; no framing: it has no body."""
+    """An answer's first line and lines; no framing: it has no body.
+
+    `keep_seconds` is how long the connection is kept idle, where the upstream says so.
+    """
 
     status: int
     reason: bytes
     lines: Lines
     framing: Framing | None
     is_kept_alive: bool
+    keep_seconds: int | None = None
 
 
-def read_request(head: bytes) -> RequestHead:
+def target_of(start: bytes) -> str | None:
+    """Return the target of a request of which there may be no more than this start."""
+    first, is_there, _ = start.partition(b"\r\n")
+    opening = _REQUEST.fullmatch(first) if is_there else None
+    return opening[2].decode("latin-1") if opening else None
+
+
+def read_request(head: bytes, *, most_lines: int = MAX_LINES) -> RequestHead:
     """Read a request's head.
 
     Raises:
+        HeadTooLong: it has more lines than the limit.
         NotHttp: it breaks a rule, or can be read in two ways.
     """
     ends = head.count(b"\r\n")
@@ -134,7 +155,7 @@ def read_request(head: bytes) -> RequestHead:
     opening = _REQUEST.fullmatch(first)
     if opening is None or opening[1] == b"CONNECT":
         raise NotHttp("not a request line")
-    lines = _read_lines(texts)
+    lines = _read_lines(texts, most_lines)
     if b"".join([name for name, _ in lines]).translate(None, _NAME_BYTES):
         raise NotHttp("not the name of a line")
     special = _special(lines)
@@ -171,7 +192,9 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
     if opening is None:
         raise NotHttp("not a status line")
     # A space before the colon would hide a line from those who look for its name.
-    lines = [(name.rstrip(b" \t"), value) for name, value in _read_lines(texts)]
+    lines = [
+        (name.rstrip(b" \t"), value) for name, value in _read_lines(texts, MAX_LINES)
+    ]
     special = _special(lines)
     status = int(opening[2])
     is_old = opening[1] == b"0"
@@ -185,11 +208,12 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
         lines=lines,
         framing=framing,
         is_kept_alive=is_kept and not isinstance(framing, Endless),
+        keep_seconds=_keep_seconds(special) if b"keep-alive" in special else None,
     )
 
 
-def _read_lines(texts: list[bytes]) -> Lines:
-    if len(texts) > MAX_LINES:
+def _read_lines(texts: list[bytes], most: int) -> Lines:
+    if len(texts) > most:
         raise HeadTooLong("too many lines")
     lines = []
     for text in texts:
@@ -219,6 +243,11 @@ def _options(special: dict[bytes, list[bytes]]) -> frozenset[bytes]:
 
 def _is_kept(options: frozenset[bytes], *, is_old: bool) -> bool:
     return b"keep-alive" in options if is_old else b"close" not in options
+
+
+def _keep_seconds(special: dict[bytes, list[bytes]]) -> int | None:
+    found = _TIMEOUT.search(b",".join(special[b"keep-alive"]))
+    return int(found[1]) if found else None
 
 
 def _states(special: dict[bytes, list[bytes]], name: bytes, value: bytes) -> bool:

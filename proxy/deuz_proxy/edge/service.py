@@ -7,9 +7,11 @@ Rules:
   has no name, is counted as one.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable
 
+from deuz_compiler import error_body
 from deuz_proxy.calls import Incoming
 from deuz_proxy.config.routing import resolve_target
 from deuz_proxy.edge.answers import answer_error, as_sidecar_error
@@ -44,6 +46,15 @@ class Service:
             await self._answer(incoming, client, runtime, as_sidecar_error(fault))
         finally:
             self.in_flight -= 1
+
+    def refuse(self, fault: SidecarError, asked: str | None) -> bytes:
+        """Return the body that refuses what was not read, in the provider's shape."""
+        api = ""
+        if asked is not None:
+            with contextlib.suppress(SidecarError):
+                target = resolve_target(self._current().config, asked)
+                api = target.api or target.family
+        return error_body(api, status=fault.status, code=fault.code, message=str(fault))
 
     async def _answer(
         self,

@@ -156,6 +156,7 @@ FAULT_CODES = (
     "body_too_large",
     "malformed_request",
     "head_too_large",
+    "request_too_slow",
     "too_many_connections",
     "upstream_unreachable",
     "upstream_broken",

@@ -1,7 +1,4 @@
-from hypothesis import given
-from hypothesis import strategies as st
-
-from deuz_proxy.edge.headers import header_text, request_headers, response_headers
+from deuz_proxy.edge.headers import request_headers, response_headers
 
 
 def test_request_lines_cross_in_order_with_case_and_repetition() -> None:
@@ -41,14 +38,3 @@ def test_credentials_cross_untouched() -> None:
     lines = [(b"Authorization", b"Bearer k"), (b"Cookie", b"c"), (b"x-api-key", b"k")]
 
     assert request_headers(lines) == lines
-
-
-@given(st.text())
-def test_utf_8_lines_are_written_as_the_bytes_they_came_as(text: str) -> None:
-    line = text.encode("utf-8", "ignore")
-
-    assert header_text(line).encode() == line
-
-
-def test_a_line_that_is_no_utf_8_is_read_as_latin_1() -> None:
-    assert header_text(b"caf\xe9") == "caf\u00e9"

@@ -6,7 +6,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deuz_proxy.edge.http1_connection import Connection
+from deuz_proxy.edge.http1_connection import Bounds, Connection
 from deuz_proxy.errors import SidecarError
 
 TEXTS = (
@@ -68,7 +68,9 @@ async def play(pieces: list[bytes]) -> list[tuple[bytes, bytes]]:
     loop = asyncio.get_running_loop()
     got: list[tuple[bytes, bytes]] = []
     known: list[Connection] = []
-    connection = Connection(loop, enter=known.append, leave=known.append)
+    connection = Connection(
+        loop, bounds=Bounds(), enter=known.append, leave=known.append
+    )
     connection.connection_made(Pipe())
     connection.task = asyncio.ensure_future(serve())
     for piece in pieces:
@@ -106,7 +108,9 @@ async def test_a_client_that_leaves_before_its_request_is_taken_is_not_served() 
 
     loop = asyncio.get_running_loop()
     known: list[Connection] = []
-    connection = Connection(loop, enter=known.append, leave=known.append)
+    connection = Connection(
+        loop, bounds=Bounds(), enter=known.append, leave=known.append
+    )
     connection.connection_made(Pipe())
     connection.task = asyncio.ensure_future(serve())
     await asyncio.sleep(0)
@@ -123,7 +127,9 @@ async def test_a_large_body_that_nobody_took_does_not_stop_the_next_request() ->
     loop = asyncio.get_running_loop()
     known: list[Connection] = []
     pipe = Pipe()
-    connection = Connection(loop, enter=known.append, leave=known.append)
+    connection = Connection(
+        loop, bounds=Bounds(), enter=known.append, leave=known.append
+    )
     connection.connection_made(pipe)
     head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 600000\r\n\r\n"
     connection.data_received(head + b"x" * 600_000)

@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
-from deuz_proxy.edge.http1_server import (
-    Bounds,
-    Http1Server,
-    Serve,
-    make_http1_server,
-)
+from deuz_proxy.edge.http1_connection import Bounds
+from deuz_proxy.edge.http1_server import Http1Server, Serve, make_http1_server
 from deuz_proxy.edge.http1_wire import MAX_HEAD_BYTES
+from deuz_proxy.errors import RequestTooSlow
 from deuz_testing.line import until
 from deuz_testing.raw_client import RawClient, ask, post, raw_client, request
 
@@ -134,23 +131,25 @@ async def test_a_head_over_the_limit_is_refused_even_while_it_is_sent(
 
 async def test_a_refusal_has_the_shape_it_is_given() -> None:
     server = await make_http1_server(
-        answer_ok, refuse=lambda fault: f"{fault.status} {fault.code}".encode()
+        answer_ok, refuse=lambda fault, asked: f"{fault.code} {asked}".encode()
     )
     host, port = await server.listen("127.0.0.1", 0)
+    url = f"http://{host}:{port}"
 
-    answered = await ask(f"http://{host}:{port}", b"nonsense\r\n\r\n")
+    unknown = await ask(url, b"nonsense\r\n\r\n")
+    known = await ask(url, b"GET /a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
     await server.close(grace_seconds=0)
 
-    assert answered.body == b"400 malformed_request"
-    assert b"Connection: close" in answered.lines
+    assert unknown.body == b"malformed_request None"
+    assert known.body == b"malformed_request /a"
+    assert b"Connection: close" in known.lines
 
 
 async def test_one_connection_too_many_is_told_so() -> None:
     async with serving(connections=1) as (url, _), raw_client(url) as first:
         await first.send(GET)
         await first.read_answer()
-        async with raw_client(url) as second:
-            refused = await second.read_answer()
+        refused = await ask(url, GET)
         await first.send(GET)
 
         assert (await first.read_answer()).body == b"ok"
@@ -158,13 +157,101 @@ async def test_one_connection_too_many_is_told_so() -> None:
         assert b'"code":"too_many_connections"' in refused.body
 
 
-async def test_a_head_that_comes_too_slowly_ends_its_connection() -> None:
-    async with serving(head_seconds=0.1) as (url, _):
-        for start in (b"", GET[:-1]):
-            async with raw_client(url) as client:
-                await client.send(start)
+async def test_a_connection_too_many_that_says_nothing_is_told_so_all_the_same() -> (
+    None
+):
+    async with serving(connections=1) as (url, _), raw_client(url) as first:
+        await first.send(GET)
+        await first.read_answer()
+        async with raw_client(url) as second:
+            assert (await second.read_answer()).status == 503
 
-                assert await is_ended(client)
+
+async def test_a_head_that_comes_too_slowly_is_refused_and_none_at_all_let_go() -> None:
+    async with serving(head_seconds=0.1) as (url, _):
+        async with raw_client(url) as client:
+            assert await is_ended(client)
+        for start in (GET[:-1], b"G"):
+            answered = await ask(url, start)
+
+            assert answered.status == 408
+            assert b'"code":"request_too_slow"' in answered.body
+            assert b"Connection: close" in answered.lines
+
+
+async def test_many_refusals_are_told_once_in_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving() as (url, _):
+        for _number in range(5):
+            assert (await ask(url, b"nonsense\r\n\r\n")).status == 400
+
+    assert caplog.text.count("connection refused: malformed_request") == 1
+
+
+async def test_a_slow_head_behind_an_answer_is_refused_as_well() -> None:
+    async with serving(head_seconds=0.1) as (url, _), raw_client(url) as client:
+        await client.send(GET + GET[:9])
+        assert (await client.read_answer()).status == 200
+
+        assert (await client.read_answer()).status == 408
+
+
+async def test_a_body_that_stops_coming_is_given_up_and_a_slow_one_is_not() -> None:
+    async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
+        try:
+            await incoming.read_body(limit_bytes=100)
+        except RequestTooSlow as fault:
+            faults.append(fault)
+            raise
+        await answer_ok(incoming, client)
+
+    faults: list[RequestTooSlow] = []
+    text = post("/", b"0123456789")
+    async with serving(serve, body_seconds=0.2) as (url, _):
+        async with raw_client(url) as slow:
+            await slow.send(text[:-10])
+            for at in range(10, 0, -1):
+                await asyncio.sleep(0.05)
+                await slow.send(text[-at : len(text) - at + 1])
+            assert (await slow.read_answer()).body == b"ok"
+        assert not faults
+        async with raw_client(url) as stopped:
+            await stopped.send(text[:-1])
+            assert await is_ended(stopped)
+    assert len(faults) == 1
+
+
+async def test_a_body_may_wait_while_its_answer_is_read() -> None:
+    async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
+        await client.start(200, "OK", [(b"Content-Length", b"10")])
+        await client.write(await incoming.read_body(limit_bytes=100))
+        await client.finish()
+
+    text = post("/", b"0123456789")
+    async with (
+        serving(serve, body_seconds=0.05) as (url, _),
+        raw_client(url) as client,
+    ):
+        await client.send(text[:-1])
+        await client.read_head()
+        await asyncio.sleep(0.3)
+        await client.send(text[-1:])
+
+        assert await client.reader.readexactly(10) == b"0123456789"
+
+
+async def test_new_bounds_hold_for_connections_that_come_later() -> None:
+    async with serving() as (url, server), raw_client(url) as early:
+        await early.send(GET)
+        await early.read_answer()
+        server.bounds = Bounds(head_lines=1, head_bytes=200)
+        await early.send(request("GET", "/", None, b"A: 1", b"B: " + b"2" * 300))
+
+        assert (await early.read_answer()).status == 200
+        many = await ask(url, request("GET", "/", None, b"A: 1"))
+        long = await ask(url, request("GET", "/" + "a" * 200, None))
+    assert (many.status, long.status) == (431, 431)
 
 
 async def test_an_idle_connection_is_ended_in_time_and_a_busy_one_is_not() -> None:

@@ -2,17 +2,25 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
 from deuz_proxy.edge import http1_upstreams
-from deuz_proxy.edge.http1_client import Http1Reply
+from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams, Origin, place_lines
 from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
 from deuz_testing.line import until
-from deuz_testing.upstreams import Got, RawUpstream, answer_with, raw_upstream
+from deuz_testing.upstreams import (
+    Got,
+    RawUpstream,
+    answer_ok,
+    answer_with,
+    raw_upstream,
+)
 
 ON_BOTH_LOOPS = True
 
@@ -195,26 +203,77 @@ async def test_a_connection_on_which_the_upstream_spoke_unasked_is_ended(
         assert (await ask(upstreams, upstream)).status == 200
 
 
-async def test_an_answer_that_was_closed_whole_gives_its_connection_back(
-    upstreams: Http1Upstreams,
-) -> None:
-    async with raw_upstream() as upstream:
-        reply = await ask(upstreams, upstream)
-        await reply.close()
-        await reply.close()
-        await ask(upstreams, upstream)
-
-        assert writers(upstream) == 1
-
-
 async def test_idle_connections_are_ended_in_time(
     upstreams: Http1Upstreams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http1_upstreams, "_IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(http1_upstreams, "_PLAIN_IDLE_SECONDS", 0.0)
     async with raw_upstream() as upstream:
         await read(await ask(upstreams, upstream))
 
         await until(upstream.last.writer.is_closing)
+
+
+@pytest.mark.parametrize("granted", ["timeout=0", "max=9, Timeout = 0", 'timeout="0"'])
+async def test_a_connection_is_not_kept_for_longer_than_the_upstream_grants(
+    upstreams: Http1Upstreams, granted: str
+) -> None:
+    said = b"HTTP/1.1 200 OK\r\nKeep-Alive: %b\r\nContent-Length: 0\r\n\r\n"
+    async with raw_upstream(answer_with(said % granted.encode())) as upstream:
+        await read(await ask(upstreams, upstream))
+        # It is not used from now on, though nobody has ended it yet.
+        await read(await ask(upstreams, upstream))
+
+        assert writers(upstream) == 2
+
+
+@pytest.mark.parametrize("granted", ["timeout=9", "max=9", "timeout=x", ""])
+async def test_a_connection_is_kept_for_as_long_as_the_upstream_grants(
+    upstreams: Http1Upstreams, granted: str
+) -> None:
+    said = b"HTTP/1.1 200 OK\r\nKeep-Alive: %b\r\nContent-Length: 0\r\n\r\n"
+    async with raw_upstream(answer_with(said % granted.encode())) as upstream:
+        for _ in range(2):
+            await read(await ask(upstreams, upstream))
+
+        assert writers(upstream) == 1
+
+
+async def test_a_connection_that_takes_no_byte_is_left_for_another(
+    upstreams: Http1Upstreams,
+) -> None:
+    async with raw_upstream() as upstream:
+        replies = [await ask(upstreams, upstream) for _ in range(3)]
+        for reply in replies:
+            await read(reply)
+        # What the kernel tells too late for a look shows when it is to take a byte.
+        for connection in upstreams._connections:
+            sock = connection.transport.get_extra_info("socket")
+            with socket.socket(fileno=os.dup(sock.fileno())) as same:
+                same.shutdown(socket.SHUT_WR)
+
+        assert await read(await ask(upstreams, upstream, b"one")) == b"ok"
+        assert writers(upstream) == 4
+        assert upstream.last.body == b"one"
+
+
+async def test_what_is_left_of_an_early_answered_request_is_not_overtaken(
+    upstreams: Http1Upstreams,
+) -> None:
+    async def answer(got: Got) -> None:
+        if len(upstream.requests) == 1:
+            await got.say(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n")
+            await got.until_gone()
+        else:
+            await answer_ok(got)
+
+    body = b"x" * 60_000_000
+    async with raw_upstream(answer) as upstream:
+        reply = await ask(upstreams, upstream, body)
+        assert reply.status == 413
+        await read(reply)
+
+        assert await read(await ask(upstreams, upstream, b"two")) == b"ok"
+        assert writers(upstream) == 2
 
 
 async def test_old_and_surplus_connections_are_not_kept(

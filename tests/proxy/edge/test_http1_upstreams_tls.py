@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from deuz_proxy.edge.http1_client import Http1Reply
+from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import UpstreamUnreachable
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from deuz_proxy.edge.service import Service
-from deuz_proxy.errors import UpstreamUnreachable
+from deuz_proxy.errors import HeadTooLarge, UpstreamUnreachable
 from deuz_proxy.observe.events import FaultCaught
 from deuz_proxy.runtime import Runtime
 from deuz_testing.bodies import anthropic_body, user
@@ -146,3 +146,21 @@ async def test_a_request_keeps_the_runtime_it_came_in_with(told: Told) -> None:
     await task
 
     assert told.last.mode == "observe"
+
+
+@pytest.mark.parametrize(
+    ("asked", "start"),
+    [
+        ("/v1/messages?beta=true", b'{"type":"error"'),
+        ("/v1/chat/completions", b'{"error":{"message"'),
+        ("/nowhere", b'{"error":{"'),
+        (None, b'{"error":{"'),
+    ],
+)
+def test_what_was_not_read_is_refused_in_the_shape_of_what_was_asked_for(
+    runtime: Runtime, asked: str | None, start: bytes
+) -> None:
+    body = Service(lambda: runtime).refuse(HeadTooLarge(), asked)
+
+    assert body.startswith(start)
+    assert b'"code":"head_too_large"' in body

@@ -29,6 +29,7 @@ from deuz_proxy.observe.events import (
 )
 from deuz_proxy.ports import Query, Source
 from deuz_proxy.runtime import Runtime
+from deuz_proxy.serving import connection_bounds
 from deuz_proxy.sources.build import build_sources, make_breakers
 from deuz_proxy.stores.build import ledger_bounds, weigh
 from deuz_proxy.stores.checkpoints import Checkpoints
@@ -218,7 +219,9 @@ async def running_line(
     )
     lines: list[Line] = []
     service = Service(lambda: lines[0].runtime)
-    server = await make_http1_server(service)
+    server = await make_http1_server(
+        service, refuse=service.refuse, bounds=connection_bounds(config)
+    )
     host, port = await server.listen("127.0.0.1", 0)
     url = f"http://{host}:{port}"
     lines.append(Line(url, told, runtime, service))

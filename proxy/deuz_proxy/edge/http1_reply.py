@@ -1,0 +1,56 @@
+"""An answer of an upstream, on its way over the connection that it came by.
+
+Rules:
+- One task reads it, once; read or not, it is closed.
+- Only what has come whole gives its connection back for another request.
+"""
+
+from collections.abc import AsyncIterator, Callable
+
+from deuz_proxy.edge.http1_client import Connection, Exchange
+from deuz_proxy.edge.http1_wire import AnswerHead, Lines
+
+
+class Http1Reply:
+    """An answer whose head has arrived. One task reads it, once."""
+
+    __slots__ = ("_connection", "_exchange", "_keep", "headers", "reason", "status")
+
+    def __init__(
+        self,
+        connection: Connection,
+        exchange: Exchange,
+        answer: AnswerHead,
+        keep: Callable[[Connection], None],
+    ) -> None:
+        self._connection: Connection | None = connection
+        self._exchange = exchange
+        self._keep = keep
+        self.status = answer.status
+        self.reason = answer.reason.decode("latin-1")
+        self.headers: Lines = answer.lines
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body's bytes as they arrive.
+
+        Raises:
+            UpstreamBroken: the body ended before its announced end.
+        """
+        async for piece in self._exchange.inbox.pieces():
+            yield piece
+        await self.close()
+
+    async def send(self, piece: bytes) -> None:
+        """Send bytes the other way, once the connection was switched.
+
+        Raises:
+            ConnectionResetError: the connection ended.
+        """
+        if self._connection is not None:
+            await self._connection.send(piece)
+
+    async def close(self) -> None:
+        """Give the connection back if the answer has come whole, else end it."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.end():
+            self._keep(connection)

@@ -1,0 +1,80 @@
+"""An answer on its way: read to its end or given up, and its connection."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from deuz_proxy.edge.http1_reply import Http1Reply
+from deuz_proxy.edge.http1_upstreams import Http1Upstreams
+from deuz_proxy.errors import UpstreamBroken
+from deuz_testing.upstreams import Got, answer_with, raw_upstream
+
+ON_BOTH_LOOPS = True
+
+
+@pytest_asyncio.fixture
+async def upstreams() -> AsyncIterator[Http1Upstreams]:
+    opened = await Http1Upstreams(connect_seconds=2, idle_seconds=5).open()
+    yield opened
+    await opened.close()
+
+
+async def ask(upstreams: Http1Upstreams, base: str) -> Http1Reply:
+    return await upstreams.send(
+        method="GET", base=base, path="/v1/x", headers=(), body=None
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"Content-Length: 9\r\n\r\nhalf",
+        b"Transfer-Encoding: chunked\r\n\r\n9\r\nhalf",
+        b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+    ],
+)
+async def test_a_body_that_ends_early_is_broken_behind_what_came(
+    upstreams: Http1Upstreams, said: bytes
+) -> None:
+    text = b"HTTP/1.1 200 OK\r\n" + said
+    got: list[bytes] = []
+    async with raw_upstream(answer_with(text, closes=True)) as upstream:
+        reply = await ask(upstreams, upstream.url)
+        with pytest.raises(UpstreamBroken):
+            await keep(reply, got)
+        await reply.close()
+
+    assert b"".join(got) == b"half"
+
+
+async def keep(reply: Http1Reply, got: list[bytes]) -> None:
+    async for chunk in reply.chunks():
+        got.append(chunk)  # noqa: PERF401  # What came before a fault is wanted too.
+
+
+async def test_closing_an_unread_answer_ends_its_connection(
+    upstreams: Http1Upstreams,
+) -> None:
+    async def endless(got: Got) -> None:
+        await got.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await got.until_gone()
+
+    async with raw_upstream(endless) as upstream:
+        reply = await ask(upstreams, upstream.url)
+        await reply.close()
+
+        await asyncio.wait_for(upstream.last.gone.wait(), 1)
+
+
+async def test_an_answer_that_was_closed_whole_gives_its_connection_back(
+    upstreams: Http1Upstreams,
+) -> None:
+    async with raw_upstream() as upstream:
+        reply = await ask(upstreams, upstream.url)
+        await reply.close()
+        await reply.close()
+        await ask(upstreams, upstream.url)
+
+        assert len({id(got.writer) for got in upstream.requests}) == 1
