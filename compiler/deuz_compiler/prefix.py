@@ -19,6 +19,7 @@ from deuz_compiler.wires.lifting import quick_tokens
 from deuz_compiler.wires.rendered import has_marker, rendered_list
 
 DIGEST_BYTES = 8
+TOKEN_BYTES = 4
 _HEAD = ("model", "params", "tools", "system")
 _HEAD_PARAMS_LAST = ("model", "tools", "system", "params")
 
@@ -75,7 +76,12 @@ class Prefix(msgspec.Struct, frozen=True):
 
     def tokens_from(self, index: int) -> int:
         """Estimated tokens of the history's elements from `index` on."""
-        return sum(self.token_counts()[index:])
+        return self.tokens_between(index, self.count)
+
+    def tokens_between(self, start: int, end: int) -> int:
+        """Estimated tokens of the history's elements from `start` up to `end`."""
+        count = max(0, end - start)
+        return sum(struct.unpack_from(f"<{count}I", self.tokens, start * TOKEN_BYTES))
 
     @property
     def total_tokens(self) -> int:

@@ -239,28 +239,36 @@ def _expected_tokens(verdict: Verdict, latest: Baseline | None) -> int | None:
 
 
 def segment_shares(
-    latest: Baseline | None, current: Prefix, ours: Sequence[bool]
+    latest: Baseline | None, current: Prefix, ours: Sequence[bool] = ()
 ) -> tuple[SegmentShare, ...]:
     """Split the request's tokens by segment into reused, lost and new.
 
     Lost is what stood in the baseline too, but behind the break; `ours` tells for each
-    element of the history whether the sidecar added it.
+    element of the history whether the sidecar added it, empty where it added none.
     """
-    old = latest.outbound if latest else None
-    difference = first_difference(old, current) if old else Difference("model", 0)
+    if latest is None:
+        return _all_new(current, ours)
+    old = latest.outbound
+    difference = first_difference(old, current)
     shares = []
     for name in ("tools", "system"):
         segment = current.head(name)
         is_reused = difference is None or _is_before(name, difference, current)
-        lost = (
-            0
-            if is_reused or old is None
-            else min(segment.tokens, old.head(name).tokens)
-        )
+        lost = 0 if is_reused else min(segment.tokens, old.head(name).tokens)
         reused = segment.tokens if is_reused else 0
         new = segment.tokens - reused - lost
         shares.append(SegmentShare(name, reused, lost, new))
     return (*shares, *_history_shares(old, current, difference, ours))
+
+
+def _all_new(current: Prefix, ours: Sequence[bool]) -> tuple[SegmentShare, ...]:
+    added = _added_tokens(current, ours, 0, current.count)
+    return (
+        SegmentShare("tools", 0, 0, current.tools.tokens),
+        SegmentShare("system", 0, 0, current.system.tokens),
+        SegmentShare("turns", 0, 0, current.history_tokens - added),
+        SegmentShare("context", 0, 0, added),
+    )
 
 
 def _is_before(name: str, difference: Difference, prefix: Prefix) -> bool:
@@ -269,20 +277,29 @@ def _is_before(name: str, difference: Difference, prefix: Prefix) -> bool:
 
 
 def _history_shares(
-    old: Prefix | None,
+    old: Prefix,
     current: Prefix,
     difference: Difference | None,
     ours: Sequence[bool],
 ) -> tuple[SegmentShare, ...]:
-    shared = common_elements(old, current) if old else 0
     is_head_broken = difference is not None and difference.segment != "turn"
-    known = old.count if old else 0
-    reused_end = 0 if is_head_broken else min(shared, known)
-    sizes = current.token_counts()
-    added = [size if is_ours else 0 for size, is_ours in zip(sizes, ours, strict=True)]
-    whole, context = (
-        (sum(part[:reused_end]), sum(part[reused_end:known]), sum(part[known:]))
-        for part in (sizes, added)
+    known = min(old.count, current.count)
+    reused_end = 0 if is_head_broken else common_elements(old, current)
+    # New and lost are few as a rule: what is reused is the rest, however long.
+    new, lost = current.tokens_from(known), current.tokens_between(reused_end, known)
+    whole = (current.history_tokens - new - lost, lost, new)
+    context = (
+        _added_tokens(current, ours, 0, reused_end),
+        _added_tokens(current, ours, reused_end, known),
+        _added_tokens(current, ours, known, current.count),
     )
-    turns = (total - ours for total, ours in zip(whole, context, strict=True))
+    turns = (total - own for total, own in zip(whole, context, strict=True))
     return (SegmentShare("turns", *turns), SegmentShare("context", *context))
+
+
+def _added_tokens(prefix: Prefix, ours: Sequence[bool], start: int, end: int) -> int:
+    """Sum the tokens of those elements from `start` to `end` that the sidecar added."""
+    if not ours:
+        return 0
+    counts = zip(prefix.token_counts(), ours, strict=True)
+    return sum([size for size, is_ours in list(counts)[start:end] if is_ours])

@@ -135,7 +135,8 @@ class RequestFinished(msgspec.Struct, frozen=True):
     """All that is known of a request when its last byte is through.
 
     `at` is when it was admitted; it took `duration_seconds` from then on.
-    `stages` are seconds that the sidecar itself added, by stage name. `outcome` is
+    `stages` are seconds that the sidecar itself added, by stage name, and last their
+    `total` where it is known. `outcome` is
     `ok`, `upstream_error`, `client_closed`, `truncated` or `refused`.
     """
 
@@ -182,8 +183,8 @@ class RequestFinished(msgspec.Struct, frozen=True):
     @property
     def overhead_seconds(self) -> float:
         """What the sidecar added: the stage `total` if measured, else the sum."""
-        known = dict(self.stages)
-        return known["total"] if "total" in known else sum(known.values())
+        last, seconds = self.stages[-1] if self.stages else ("", 0.0)
+        return seconds if last == "total" else sum([part for _, part in self.stages])
 
 
 class LedgerUsed(msgspec.Struct, frozen=True):

@@ -59,26 +59,29 @@ Counts = tuple[Callable[[Labels, Usage], None], Callable[[Labels, float], None]]
 
 
 def _newest_counts(make: Factory) -> Counts:
-    counters = (
-        (make.counter(genai.USAGE_INPUT), "input_total"),
-        (make.counter(genai.USAGE_OUTPUT), "output"),
-        (make.counter(genai.USAGE_READ), "cache_read"),
-        (make.counter(genai.USAGE_WRITE), "cache_write"),
-        (make.counter(genai.USAGE_REASONING), "reasoning"),
-    )
-    histograms = (
-        (make.histogram(genai.INPUT_TOKENS), "input_total"),
-        (make.histogram(genai.OUTPUT_TOKENS), "output"),
-    )
+    by_part = {
+        "input_total": (
+            make.counter(genai.USAGE_INPUT),
+            make.histogram(genai.INPUT_TOKENS),
+        ),
+        "output": (
+            make.counter(genai.USAGE_OUTPUT),
+            make.histogram(genai.OUTPUT_TOKENS),
+        ),
+        "cache_read": (make.counter(genai.USAGE_READ), None),
+        "cache_write": (make.counter(genai.USAGE_WRITE), None),
+        "reasoning": (make.counter(genai.USAGE_REASONING), None),
+    }
     first_chunk = make.histogram(genai.FIRST_CHUNK)
 
     def count(common: Labels, usage: Usage) -> None:
-        for counter, part in counters:
-            if (tokens := _tokens(usage, part)) is not None:
-                counter[(*common, "unknown")].inc(tokens)
-        for histogram, part in histograms:
-            if (tokens := _tokens(usage, part)) is not None:
-                histogram[common].observe(tokens)
+        for part, (counter, histogram) in by_part.items():
+            tokens: int | None = getattr(usage, part)
+            if tokens is None:
+                continue
+            counter[(*common, "unknown")].inc(tokens)
+            if histogram is not None:
+                histogram[common].observe(max(0, tokens))
 
     return count, lambda common, seconds: first_chunk[common].observe(seconds)
 
@@ -87,16 +90,11 @@ def _older_counts(make: Factory) -> Counts:
     usage_by_type = make.histogram(genai.OLDER_TOKENS)
 
     def count(common: Labels, usage: Usage) -> None:
-        for kind, part in (("input", "input_total"), ("output", "output")):
-            if (tokens := _tokens(usage, part)) is not None:
-                usage_by_type[(*common, kind)].observe(tokens)
+        for kind, tokens in (("input", usage.input_total), ("output", usage.output)):
+            if tokens is not None:
+                usage_by_type[(*common, kind)].observe(max(0, tokens))
 
     return count, lambda _common, _seconds: None
-
-
-def _tokens(usage: Usage, part: str) -> int | None:
-    count: int | None = getattr(usage, part)
-    return None if count is None else max(0, count)
 
 
 def _error_of(event: RequestFinished, call: UpstreamCall) -> str:

@@ -10,7 +10,7 @@ Rules:
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -87,7 +87,7 @@ def service_resource(version: str) -> Resource:
 
 
 def span_exporter(target: Target) -> SpanExporter:
-    """Return the SDK's exporter of spans for a target."""
+    """Return the exporter of spans for a target."""
     if target.protocol == "grpc":
         # Lazily: grpcio takes 20 MB and starts threads of its own.
         from opentelemetry.exporter.otlp.proto.grpc import trace_exporter  # noqa: PLC0415
@@ -95,9 +95,9 @@ def span_exporter(target: Target) -> SpanExporter:
         return trace_exporter.OTLPSpanExporter(
             target.url, headers=_pairs(target), timeout=target.timeout_seconds
         )
-    from opentelemetry.exporter.otlp.proto.http import trace_exporter as over_http  # noqa: PLC0415
+    from deuz_proxy.sinks.otlp_http import LeanSpanExporter  # noqa: PLC0415
 
-    return over_http.OTLPSpanExporter(
+    return LeanSpanExporter(
         _http_url(target), headers=_pairs(target), timeout=target.timeout_seconds
     )
 
@@ -122,22 +122,29 @@ def _pairs(target: Target) -> dict[str, str] | None:
 
 
 class CountedExporter(SpanExporter):
-    """Counts what got through, and can be told to give up.
+    """Exports what `spans_of` makes of the offers, and counts what got through.
 
-    `delivered` and `failed` are written by the exporting thread only.
+    `delivered` and `failed` count offers; they are written by the exporting thread
+    only. It can be told to give up.
     """
 
-    def __init__(self, exporter: SpanExporter) -> None:
+    def __init__(
+        self,
+        exporter: SpanExporter,
+        spans_of: Callable[[ReadableSpan], Iterable[ReadableSpan]],
+    ) -> None:
         self._exporter = exporter
+        self._spans_of = spans_of
         self._is_closed = threading.Event()
         self.delivered = 0
         self.failed = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send a batch, unless closing has begun to take too long."""
+        """Send a batch of offers, unless closing has begun to take too long."""
         if self._is_closed.is_set():
             return SpanExportResult.FAILURE
-        result = self._exporter.export(spans)
+        made = [span for offer in spans for span in self._spans_of(offer)]
+        result = self._exporter.export(made)
         if result is SpanExportResult.SUCCESS:
             self.delivered += len(spans)
         else:

@@ -23,10 +23,9 @@ from deuz_proxy.observe.events import (
     LedgerUsed,
     RequestFinished,
     RequestStarted,
-    Trace,
 )
 from deuz_proxy.sinks.families import Bounds, Factory
-from deuz_proxy.sinks.series import Exemplar
+from deuz_proxy.sinks.series import Exemplar, Histogram
 
 
 class PrometheusSink:
@@ -74,7 +73,7 @@ class PrometheusSink:
         model = (
             self.bounds.known_model(event.model) if event.model else vocabulary.OTHER
         )
-        exemplar = _exemplar(event.trace)
+        exemplar = _exemplar(event)
         self._traffic.count(event, exemplar)
         self._tokens.count(event, model)
         if event.verdict is not None:
@@ -87,44 +86,77 @@ class PrometheusSink:
             self._context.count_pressure(event)
 
 
+class _Lane:
+    """The series of one route and wire, found once: most requests move all of them."""
+
+    __slots__ = (
+        "_overhead",
+        "_route",
+        "_stages",
+        "duration",
+        "first_byte",
+        "in_flight",
+    )
+
+    def __init__(self, traffic: "_Traffic", route: str, wire: str) -> None:
+        self.in_flight = traffic.in_flight[(route,)]
+        self.duration = traffic.duration[route, wire]
+        self.first_byte = traffic.first_byte[route, wire]
+        self._overhead = traffic.overhead
+        self._route = route
+        self._stages: dict[str, Histogram] = {}
+
+    def overhead(self, stage: str) -> Histogram:
+        """Return the series of a stage, there from its first use on."""
+        found = self._stages.get(stage)
+        if found is None:
+            found = self._overhead[self._route, stage]
+            if stage in vocabulary.STAGES:
+                self._stages[stage] = found
+        return found
+
+
 class _Traffic:
     """Requests, their times, and why a body was left alone."""
 
     def __init__(self, make: Factory) -> None:
         self.in_flight = make.gauge(catalog.IN_FLIGHT)
+        self.duration = make.histogram(catalog.DURATION)
+        self.first_byte = make.histogram(catalog.FIRST_BYTE)
+        self.overhead = make.histogram(catalog.OVERHEAD)
         self._requests = make.counter(catalog.REQUESTS)
-        self._duration = make.histogram(catalog.DURATION)
-        self._first_byte = make.histogram(catalog.FIRST_BYTE)
-        self._overhead = make.histogram(catalog.OVERHEAD)
         self._passthrough = make.counter(catalog.PASSTHROUGH)
         self._faults = make.counter(catalog.FAULTS)
+        # Routes come from the config, wires from the code: these are few.
+        self._lanes: dict[tuple[str, str], _Lane] = {}
 
     def prepare(self, route: str) -> None:
         _ = self.in_flight[(route,)]
         for reason in vocabulary.PASSTHROUGHS:
             _ = self._passthrough[route, reason]
 
-    def count(self, event: RequestFinished, exemplar: Exemplar) -> None:
+    def count(self, event: RequestFinished, exemplar: Exemplar | None) -> None:
         route, wire = event.route, event.wire
-        self.in_flight[(route,)].dec()
+        lane = self._lanes.get((route, wire)) or self._open(route, wire)
+        lane.in_flight.value -= 1
         self._requests[route, wire, str(event.status), event.outcome].inc()
-        self._duration[route, wire].observe(event.duration_seconds, exemplar)
+        lane.duration.observe(event.duration_seconds, exemplar)
         if event.first_byte_seconds is not None:
-            self._first_byte[route, wire].observe(event.first_byte_seconds, exemplar)
-        self._count_overhead(event, exemplar)
+            lane.first_byte.observe(event.first_byte_seconds, exemplar)
+        for stage, seconds in event.stages:
+            if stage != "total":
+                lane.overhead(stage).observe(seconds)
+        if event.stages:
+            lane.overhead("total").observe(event.overhead_seconds, exemplar)
         if event.passthrough is not None:
             self._passthrough[route, event.passthrough].inc()
 
     def count_fault(self, event: FaultCaught) -> None:
         self._faults[event.route, event.where, event.code].inc()
 
-    def _count_overhead(self, event: RequestFinished, exemplar: Exemplar) -> None:
-        for stage, seconds in event.stages:
-            if stage != "total":
-                self._overhead[event.route, stage].observe(seconds)
-        if event.stages:
-            total = self._overhead[event.route, "total"]
-            total.observe(event.overhead_seconds, exemplar)
+    def _open(self, route: str, wire: str) -> _Lane:
+        lane = self._lanes[route, wire] = _Lane(self, route, wire)
+        return lane
 
 
 class _Tokens:
@@ -180,7 +212,7 @@ class _Prefix:
         _ = self.mutations[(route,)]
 
     def count(
-        self, route: str, model: str, verdict: Verdict, exemplar: Exemplar
+        self, route: str, model: str, verdict: Verdict, exemplar: Exemplar | None
     ) -> None:
         self._requests[route, model, verdict.verdict].inc()
         if verdict.cause is not None:
@@ -258,7 +290,8 @@ class _Ledger:
         self._bytes[(event.store,)].set(event.bytes)
 
 
-def _exemplar(trace: Trace | None) -> Exemplar:
+def _exemplar(event: RequestFinished) -> Exemplar | None:
+    trace = event.trace
     if trace is None or not trace.is_sampled:
         return None
-    return {"trace_id": f"{trace.trace_id:032x}"}
+    return Exemplar(trace.trace_id, event.at + event.duration_seconds)

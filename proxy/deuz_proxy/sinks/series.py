@@ -8,18 +8,24 @@ Rules:
   tenth of the sidecar's time.)
 """
 
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from prometheus_client.metrics_core import Metric as Samples
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar as Shown
 from prometheus_client.utils import floatToGoString
 
-Exemplar = dict[str, str] | None
-_Kept = tuple[dict[str, str], float, float]
+
+class Exemplar(NamedTuple):
+    """The trace behind a move of a series, and when it was: Unix time in seconds."""
+
+    trace_id: int
+    at: float
+
+
+_Kept = tuple[Exemplar, float]
 
 
 class Counter:
@@ -31,12 +37,12 @@ class Counter:
         self.value = 0.0
         self.exemplar: _Kept | None = None
 
-    def inc(self, amount: float = 1, exemplar: Exemplar = None) -> None:
+    def inc(self, amount: float = 1, exemplar: Exemplar | None = None) -> None:
         """Add to the sum."""
         if amount > 0:
             self.value += amount
             if exemplar is not None:
-                self.exemplar = (exemplar, amount, time.time())
+                self.exemplar = (exemplar, amount)
 
     def show(self, family: Samples, labels: dict[str, str]) -> None:
         """Add the samples of this series to its family."""
@@ -81,13 +87,13 @@ class Histogram:
         self._exemplars: dict[int, _Kept] = {}
         self._sum = 0.0
 
-    def observe(self, amount: float, exemplar: Exemplar = None) -> None:
+    def observe(self, amount: float, exemplar: Exemplar | None = None) -> None:
         """Count one observation."""
         slot = bisect_left(self._bounds, amount)
         self._counts[slot] += 1
         self._sum += amount
         if exemplar is not None:
-            self._exemplars[slot] = (exemplar, amount, time.time())
+            self._exemplars[slot] = (exemplar, amount)
 
     def show(self, family: Samples, labels: dict[str, str]) -> None:
         """Add the samples of this series to its family: buckets, count and sum."""
@@ -152,4 +158,7 @@ class FamilyCollector(Collector, Generic[Kind]):
 
 
 def _shown(kept: _Kept | None) -> Shown | None:
-    return Shown(*kept) if kept else None
+    if kept is None:
+        return None
+    (trace_id, at), amount = kept
+    return Shown({"trace_id": f"{trace_id:032x}"}, amount, at)

@@ -1,8 +1,9 @@
 """Finished requests become spans here, and are handed to a batch.
 
 Rules:
-- Spans are built once, when the request is over: nothing is left open by a client that
+- Spans are made once, when the request is over: nothing is left open by a client that
   goes away, and ids are those that the request had from its start.
+- Only the event is handed over: spans are made by the thread that sends them.
 - A request that is not sampled costs nothing.
 - Handing over never waits: the queue is bounded, and what does not fit is lost.
 """
@@ -36,19 +37,30 @@ _FIRST_SERVER_ERROR = 500
 
 
 class SpanSink:
-    """Listens to events and gives the spans of sampled requests to a processor."""
+    """Listens to events and offers sampled requests to a processor."""
 
-    def __init__(self, builder: "SpanBuilder", processor: SpanProcessor) -> None:
-        self._builder = builder
+    def __init__(self, processor: SpanProcessor) -> None:
         self._processor = processor
         self.offered = 0
 
     def __call__(self, event: Event) -> None:
-        """Hand over the spans of a finished request."""
-        if isinstance(event, RequestFinished):
-            for span in self._builder.build(event):
-                self.offered += 1
-                self._processor.on_end(span)
+        """Offer a finished request; its spans are made when it is its turn."""
+        if (
+            isinstance(event, RequestFinished)
+            and event.trace
+            and event.trace.is_sampled
+        ):
+            self.offered += 1
+            self._processor.on_end(Offer(event))
+
+
+class Offer(ReadableSpan):
+    """A request in the processor's queue, which looks at the sampled flag alone."""
+
+    _context = SpanContext(1, 1, is_remote=False, trace_flags=_SAMPLED)
+
+    def __init__(self, event: RequestFinished) -> None:
+        self.event = event
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,10 @@ class SpanBuilder:
     scope: InstrumentationScope
     conventions: names.Conventions
     new_id: NewId
+
+    def made_of(self, offer: ReadableSpan) -> tuple[ReadableSpan, ...]:
+        """Return the spans of an offered request."""
+        return self.build(offer.event) if isinstance(offer, Offer) else ()
 
     def build(self, event: RequestFinished) -> tuple[ReadableSpan, ...]:
         """Return the spans of a sampled request, the server's span last."""

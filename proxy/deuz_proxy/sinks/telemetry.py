@@ -44,7 +44,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class SpanCounts:
-    """Spans so far; what is neither delivered nor pending is lost."""
+    """Requests so far whose spans were to go out; the rest is pending or lost."""
 
     offered: int
     delivered: int
@@ -52,7 +52,7 @@ class SpanCounts:
 
     @property
     def undelivered(self) -> int:
-        """Spans that are queued, under way or lost; after closing, all of them lost."""
+        """What is queued, under way or lost; after closing, all of it is lost."""
         return self.offered - self.delivered
 
 
@@ -72,7 +72,7 @@ class Telemetry:
         self.listeners: tuple[Listener, ...] = tuple(part for part in parts if part)
 
     def counts(self) -> SpanCounts:
-        """Return how many spans were handed over and what became of them."""
+        """Return how many requests were handed over and what became of them."""
         if self._spans is None:
             return SpanCounts(0, 0, 0)
         exporter = self._spans.exporter
@@ -108,7 +108,8 @@ def open_telemetry(
     spans = metrics = None
     if targets.traces is not None:
         builder = SpanBuilder(resource, scope, identity.conventions, identity.new_id)
-        spans = _Spans(builder, CountedExporter(span_exporter(targets.traces)))
+        exporter = span_exporter(targets.traces)
+        spans = _Spans(CountedExporter(exporter, builder.made_of))
     if targets.metrics is not None:
         genai = GenAiSink(prometheus.bounds, identity.conventions)
         registered = (
@@ -132,10 +133,10 @@ def open_telemetry(
 
 
 class _Spans:
-    def __init__(self, builder: SpanBuilder, exporter: CountedExporter) -> None:
+    def __init__(self, exporter: CountedExporter) -> None:
         self.exporter = exporter
         self._processor = BatchSpanProcessor(exporter)
-        self.sink = SpanSink(builder, self._processor)
+        self.sink = SpanSink(self._processor)
 
     def close(self) -> None:
         self._processor.shutdown()  # type: ignore[no-untyped-call]  # The SDK's.

@@ -126,7 +126,8 @@ def lay_out(
         own_cause=own_cause,
     )
     reference = matching_baseline(sighting.baselines, current)
-    ours = [e.is_ours for e in shown if e.turn >= envelope.lead]
+    # What nothing was added to has no element of ours, however long it is.
+    ours = [e.is_ours for e in shown if e.turn >= envelope.lead] if is_changed else ()
     return Compiled(
         body=lower(envelope.body, surface.edits) if is_changed else envelope.body,
         surface=surface,

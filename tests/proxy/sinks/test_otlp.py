@@ -185,20 +185,26 @@ class Failing(InMemorySpanExporter):
         return SpanExportResult.FAILURE
 
 
-def test_delivered_and_failed_spans_are_counted() -> None:
-    good, bad = CountedExporter(InMemorySpanExporter()), CountedExporter(Failing())
+def two_of(offer: ReadableSpan) -> list[ReadableSpan]:
+    return [offer, offer]
+
+
+def test_delivered_and_failed_offers_are_counted() -> None:
+    inner = InMemorySpanExporter()
+    good, bad = CountedExporter(inner, two_of), CountedExporter(Failing(), two_of)
     batch = [ReadableSpan("a"), ReadableSpan("b")]
 
     good.export(batch)
     bad.export(batch)
 
+    assert [span.name for span in inner.get_finished_spans()] == ["a", "a", "b", "b"]
     assert (good.delivered, good.failed) == (2, 0)
     assert (bad.delivered, bad.failed) == (0, 2)
 
 
 def test_closed_exporter_refuses_without_trying() -> None:
     inner = InMemorySpanExporter()
-    exporter = CountedExporter(inner)
+    exporter = CountedExporter(inner, two_of)
 
     exporter.shutdown()
     exporter.shutdown()

@@ -3,9 +3,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Samples
 
-from deuz_proxy.sinks.series import Counter, FamilyCollector, Gauge, Histogram
+from deuz_proxy.sinks.series import Counter, Exemplar, FamilyCollector, Gauge, Histogram
 
-TRACE = {"trace_id": "00"}
+TRACE = Exemplar(2, 100.0)
 
 
 def shown(series: Counter | Gauge | Histogram, kind: str) -> dict[str, float]:
@@ -58,7 +58,7 @@ def test_a_bound_belongs_to_its_own_bucket() -> None:
 def test_exemplars_are_of_the_newest_move_of_their_bucket() -> None:
     counter, histogram = Counter(), Histogram((1.0,))
     counter.inc(1, TRACE)
-    histogram.observe(0.1, {"trace_id": "01"})
+    histogram.observe(0.1, Exemplar(1, 90.0))
     histogram.observe(0.2, TRACE)
     family = Samples("m", "help", "unknown")
 
@@ -66,7 +66,11 @@ def test_exemplars_are_of_the_newest_move_of_their_bucket() -> None:
     histogram.show(family, {})
 
     told = [s.exemplar for s in family.samples if s.exemplar is not None]
-    assert [(e.labels, e.value) for e in told] == [(TRACE, 1), (TRACE, 0.2)]
+    shown = {"trace_id": f"{TRACE.trace_id:032x}"}
+    assert [(e.labels, e.value, e.timestamp) for e in told] == [
+        (shown, 1, TRACE.at),
+        (shown, 0.2, TRACE.at),
+    ]
 
 
 def test_a_family_shows_each_of_its_series_once() -> None:

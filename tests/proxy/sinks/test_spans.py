@@ -175,19 +175,33 @@ def test_verdict_overflow_and_compaction_are_events_of_the_server_span() -> None
     "outcome", ["ok", "client_closed", "truncated", "upstream_error", "refused"]
 )
 def test_each_outcome_ends_with_exactly_one_server_span(outcome: str) -> None:
-    exporter = InMemorySpanExporter()
-    sink = SpanSink(BUILDER, SimpleSpanProcessor(exporter))
+    offers = InMemorySpanExporter()
+    sink = SpanSink(SimpleSpanProcessor(offers))
 
     sink(started())
     sink(finished(outcome=outcome))
 
-    servers = [
-        span for span in exporter.get_finished_spans() if span.kind is SpanKind.SERVER
-    ]
+    (offer,) = offers.get_finished_spans()
+    servers = [s for s in BUILDER.made_of(offer) if s.kind is SpanKind.SERVER]
     assert len(servers) == 1
     assert (servers[0].attributes or {})["deuz.outcome"] == outcome
     assert servers[0].end_time
-    assert sink.offered == 2
+    assert sink.offered == 1
+
+
+@pytest.mark.parametrize("trace", [None, replace(TRACE, is_sampled=False)])
+def test_unsampled_request_is_not_offered(trace: Any) -> None:
+    offers = InMemorySpanExporter()
+    sink = SpanSink(SimpleSpanProcessor(offers))
+
+    sink(finished(trace=trace))
+
+    assert offers.get_finished_spans() == ()
+    assert sink.offered == 0
+
+
+def test_what_is_no_offer_makes_no_spans() -> None:
+    assert BUILDER.made_of(ReadableSpan("other")) == ()
 
 
 ALLOWED = {
