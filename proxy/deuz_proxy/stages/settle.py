@@ -38,6 +38,7 @@ from deuz_proxy.runtime import Runtime
 
 _DELIBERATE = ("overflow_recovery", "record_forgotten")
 _LIFETIME = re.compile(rb'"(?:ttl|prompt_cache_retention)"\s*:\s*"(\d{1,3})([mh])"')
+_LIFETIME_NAMES = (b'"ttl"', b'"prompt_cache_retention"')
 _UNIT_SECONDS = {b"m": 60.0, b"h": 3600.0}
 _TTL_SECONDS = {"anthropic": 300.0, "openai_chat": 600.0}
 _MARKED_TURNS = 4
@@ -106,11 +107,14 @@ def _asked_lifetimes(envelope: Envelope) -> tuple[float, ...]:
     body, history = envelope.body, envelope.history
     newest = envelope.turns[-_MARKED_TURNS:]
     start = newest[0].start if newest else history.end
-    found = (
-        *_LIFETIME.finditer(body, 0, history.start),
-        *_LIFETIME.finditer(body, start),
+    places = ((0, history.start), (start, len(body)))
+    # Few requests name one: a search for the word is much cheaper than the pattern.
+    named = [p for p in places if any(body.find(n, *p) >= 0 for n in _LIFETIME_NAMES)]
+    return tuple(
+        int(match[1]) * _UNIT_SECONDS[match[2]]
+        for place in named
+        for match in _LIFETIME.finditer(body, *place)
     )
-    return tuple(int(match[1]) * _UNIT_SECONDS[match[2]] for match in found)
 
 
 def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes], ...]:
