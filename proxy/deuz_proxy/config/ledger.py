@@ -15,7 +15,8 @@ from deuz_proxy.config.section import Section
 MEMORY = "memory://"
 _SQLITE = "sqlite:///"
 _REDIS = ("redis", "rediss", "valkey", "valkeys")
-ALLOWED = "memory://, sqlite:///FILE"
+_ALLOWED = "allowed: memory://, sqlite:///FILE, redis://HOST:PORT/DATABASE"
+_LAST_DATABASE = 1_000_000
 
 
 class LedgerConfig(Section):
@@ -24,7 +25,8 @@ class LedgerConfig(Section):
     url: str = Field(
         default=MEMORY,
         repr=False,
-        description="`memory://`: in this process; `sqlite:///FILE`: in a file.",
+        description="`memory://`: in this process; `sqlite:///FILE`: in a file; "
+        "`redis://`, `rediss://`, `valkey://`, `valkeys://`: in a server.",
     )
     max_entries: int = Field(
         default=100_000, ge=1, description="Places kept; the least recently used go."
@@ -66,11 +68,8 @@ def url_fault(url: str) -> str | None:
     if scheme == "sqlite":
         return _file_fault(url)
     if scheme in _REDIS:
-        return (
-            f"names a {scheme} store, which this version does not have "
-            f"(allowed: {ALLOWED})"
-        )
-    return f"is not a ledger (allowed: {ALLOWED})"
+        return _server_fault(url)
+    return f"is not a ledger ({_ALLOWED})"
 
 
 def file_of(url: str) -> Path | None:
@@ -85,6 +84,27 @@ def shown_url(url: str) -> str:
         return url
     user, at, host = parts.netloc.rpartition("@")
     return parts._replace(netloc=f"{user.partition(':')[0]}:…{at}{host}").geturl()
+
+
+def is_server(url: str) -> bool:
+    """Tell whether the URL names a Redis or Valkey server."""
+    return url.partition(":")[0] in _REDIS
+
+
+def _server_fault(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "has no port that is a number (allowed: redis://HOST:PORT/DATABASE)"
+    if not url.startswith(f"{parts.scheme}://") or not host:
+        return "names no host (allowed: redis://HOST:PORT/DATABASE)"
+    if parts.query or parts.fragment:
+        return "has options behind the database's number (allowed: none)"
+    database = parts.path.removeprefix("/")
+    if database and not (database.isdecimal() and int(database) < _LAST_DATABASE):
+        return "names a database that is no number (allowed: redis://HOST:PORT/0)"
+    return None
 
 
 def _file_fault(url: str) -> str | None:

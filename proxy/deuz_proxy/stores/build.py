@@ -14,15 +14,22 @@ import msgspec
 
 from deuz_compiler import Operation
 from deuz_proxy import ports
-from deuz_proxy.config.ledger import LedgerConfig, file_of
+from deuz_proxy.config.ledger import MEMORY, LedgerConfig, file_of
 from deuz_proxy.observe.events import Listener
+from deuz_proxy.stores.aside import Aside
 from deuz_proxy.stores.bounds import Bounds
 from deuz_proxy.stores.gate import Gate
 from deuz_proxy.stores.ledger_memory import MemoryLedger
-from deuz_proxy.stores.ledger_sqlite import STORE as SQLITE
-from deuz_proxy.stores.ledger_sqlite import SqliteLedger
+from deuz_proxy.stores.ledger_stored import StoredLedger
+from deuz_proxy.stores.redis_server import FAULTS as REDIS_FAULTS
+from deuz_proxy.stores.redis_server import STORE as REDIS
+from deuz_proxy.stores.redis_server import RedisServer
+from deuz_proxy.stores.redis_shelf import RedisShelf
+from deuz_proxy.stores.shelf import Shelf
 from deuz_proxy.stores.sqlite_file import FAULTS as SQLITE_FAULTS
 from deuz_proxy.stores.sqlite_file import connect, open_file
+from deuz_proxy.stores.sqlite_shelf import STORE as SQLITE
+from deuz_proxy.stores.sqlite_shelf import SqliteShelf
 from deuz_proxy.stores.sqlite_thread import SqliteThread
 
 _CLOSE_SECONDS = 2.0
@@ -48,32 +55,42 @@ async def open_stores(
         StoreUnusable: the place cannot be used.
     """
     bounds = ledger_bounds(config)
-    if (path := file_of(config.url)) is None:
+    if config.url == MEMORY:
         ledger = MemoryLedger(bounds, weigh=weigh, clock=clock, tell=tell)
         stack.push_async_callback(ledger.close)
         return Stores(ledger)
-    writer = SqliteThread(open_file(path), "ledger-writer")
-    stack.push_async_callback(writer.close, grace_seconds=_CLOSE_SECONDS)
-    reader = SqliteThread(connect(path), "ledger-reader")
-    stack.push_async_callback(reader.close, grace_seconds=_CLOSE_SECONDS)
+    shelf, store, faults = await _open_shelf(config, stack)
+    aside = await Aside().open()
+    stack.push_async_callback(aside.close, grace_seconds=_CLOSE_SECONDS)
     gate = partial(
         Gate,
-        SQLITE,
-        faults=SQLITE_FAULTS,
+        store,
+        faults=faults,
         deadline_seconds=config.deadline_ms / 1000,
         clock=time.monotonic,
         tell=tell,
     )
+    reads, commits = gate("read"), gate("commit")
     return Stores(
-        SqliteLedger(
-            reader,
-            writer,
-            bounds,
-            reads=gate("read"),
-            commits=gate("commit"),
-            clock=clock,
+        StoredLedger(
+            shelf, bounds, reads=reads, commits=commits, aside=aside, clock=clock
         )
     )
+
+
+async def _open_shelf(
+    config: LedgerConfig, stack: AsyncExitStack
+) -> tuple[Shelf, str, tuple[type[Exception], ...]]:
+    path = file_of(config.url)
+    if path is None:
+        server = RedisServer(config.url, connect_seconds=config.deadline_ms / 1000)
+        stack.push_async_callback(server.close)
+        return RedisShelf(await server.open()), REDIS, REDIS_FAULTS
+    writer = SqliteThread(open_file(path), "ledger-writer")
+    stack.push_async_callback(writer.close, grace_seconds=_CLOSE_SECONDS)
+    reader = SqliteThread(connect(path), "ledger-reader")
+    stack.push_async_callback(reader.close, grace_seconds=_CLOSE_SECONDS)
+    return SqliteShelf(reader, writer), SQLITE, SQLITE_FAULTS
 
 
 def ledger_bounds(config: LedgerConfig) -> Bounds:

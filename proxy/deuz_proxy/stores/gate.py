@@ -63,6 +63,21 @@ class Gate:
         self._breaker.succeed()
         return answer
 
+    async def ask_for_long(
+        self, work: Callable[[], Awaitable[Result]], *, op: str
+    ) -> Result:
+        """Return what the store answers, however long it takes; no request waits.
+
+        Raises:
+            StoreFailed: it failed.
+        """
+        try:
+            return await work()
+        except self._faults as fault:
+            self.say(op, 0, (self._entries, self._bytes), status="failed")
+            error = StoreFailed(store=self._store, operation=op)
+            raise error from type(fault)()
+
     def say(
         self, op: str, count: int, totals: tuple[int, int], *, status: str = "ok"
     ) -> None:

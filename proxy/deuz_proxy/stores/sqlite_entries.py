@@ -7,11 +7,12 @@ Rules:
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from deuz_proxy.stores.bounds import Bounds
+from deuz_proxy.stores.shelf import Committed, Found, Put, Reseal, Totals
 
 # What an entry costs in the file beside its bytes: key, time, size, two indexes
 # (measured over 100 000 entries with keys of 24 bytes).
@@ -21,19 +22,6 @@ _KEYS_AT_ONCE = 1000
 _ROWS_AT_ONCE = 500
 _EVICTED_AT_ONCE = 64
 
-Totals = tuple[int, int]
-Found = Mapping[bytes, tuple[float, bytes]]
-Put = tuple[bytes, bytes, bool]
-"""Key, sealed bytes (none: remove it), and whether only an empty place takes it."""
-
-
-class Committed(NamedTuple):
-    """What became of a commit: how many were too large, how many left for it."""
-
-    refused: int
-    evicted: int
-    totals: Totals
-
 
 class Rewritten(NamedTuple):
     """How many operations changed, and the row to go on behind; None at the end."""
@@ -41,10 +29,6 @@ class Rewritten(NamedTuple):
     changed: int
     last: int | None
     totals: Totals
-
-
-Reseal = Callable[[bytes, bytes], tuple[bytes, int] | None]
-"""From key and sealed bytes to new bytes and how many operations changed."""
 
 
 def read_entries(
@@ -62,24 +46,25 @@ def read_entries(
 
 
 def commit_entries(
-    file: sqlite3.Connection, puts: Sequence[Put], bounds: Bounds, now: float
+    file: sqlite3.Connection,
+    puts: Sequence[Put],
+    touched: Mapping[bytes, float],
+    *,
+    bounds: Bounds,
+    now: float,
 ) -> Committed:
-    """Put or remove each key, within the bounds."""
+    """Note uses, put or remove each key, within the bounds."""
     with transaction(file):
+        file.executemany(
+            "update entries set used = max(used, ?) where key = ?",
+            [(at, key) for key, at in touched.items()],
+        )
         evicted = file.execute(
             "delete from entries where used <= ?", (now - bounds.ttl_seconds,)
         ).rowcount
         refused = sum(not _put(file, put, bounds, now) for put in puts)
         evicted += _squeeze(file, bounds)
         return Committed(refused, evicted, _totals(file))
-
-
-def touch_entries(file: sqlite3.Connection, keys: Sequence[bytes], now: float) -> None:
-    """Note that the keys were used."""
-    with transaction(file):
-        file.executemany(
-            "update entries set used = ? where key = ?", [(now, key) for key in keys]
-        )
 
 
 def drop_entries(

@@ -3,7 +3,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from deuz_proxy.config.ledger import LedgerConfig, file_of, shown_url, url_fault
+from deuz_proxy.config.ledger import (
+    LedgerConfig,
+    file_of,
+    is_server,
+    shown_url,
+    url_fault,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +49,16 @@ def test_a_relative_file_starts_at_the_configs_folder() -> None:
         ("sqlite:////var/", "names no file"),
         ("sqlite:///:memory:", "a database without a file"),
         ("sqlite:///x.db?mode=ro", "has options"),
+        ("redis:", "names no host"),
+        ("redis://", "names no host"),
+        ("redis:h", "names no host"),
+        ("redis:///0", "names no host"),
+        ("redis://h:canary", "no port that is a number"),
+        ("redis://h:99999", "no port that is a number"),
+        ("redis://h/canary", "names a database that is no number"),
+        ("redis://h/-1", "names a database that is no number"),
+        ("redis://me:canary@h/0?x=canary", "has options"),
+        ("rediss://:canary@h/0#1", "has options"),
     ],
 )
 def test_a_mistake_is_told_with_what_is_allowed_and_without_the_value(
@@ -55,6 +71,23 @@ def test_a_mistake_is_told_with_what_is_allowed_and_without_the_value(
     assert words in fault["msg"]
     assert "allowed: " in fault["msg"]
     assert "canary" not in fault["msg"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h",
+        "redis://h:6379",
+        "redis://h:6379/",
+        "rediss://me:p%40ss@h.example:6380/15",
+        "valkey://:pass@[::1]:6379/0",
+        "valkeys://h",
+    ],
+)
+def test_a_server_is_taken(url: str) -> None:
+    assert LedgerConfig(url=url).url == url
+    assert is_server(url)
+    assert file_of(url) is None
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_a_value_that_is_already_blamed_is_not_blamed_again() -> None:
 def test_no_mistake_repeats_a_value() -> None:
     document = blamed(
         "on_error: canary\nlisten: canary\nroutes: [{path: canary, mode: canary}]\n"
-        "ledger: {url: 'redis://canary', max_entries: canary}\n"
+        "ledger: {url: 'nats://canary', max_entries: canary}\n"
         "context: {sources: [{type: canary}], budget: {ratio: canary}}\n"
         "tenants: {acme: {keys: [canary]}}\nadmin: {token: [canary]}\n"
     )

@@ -100,12 +100,6 @@ def test_a_layer_named_twice_is_refused() -> None:
         Config.model_validate({"overflow": {"layers": ["summarize", "summarize"]}})
 
 
-@pytest.mark.parametrize("url", ["redis://h", "rediss://h"])
-def test_ledgers_of_later_versions_are_named_as_such(url: str) -> None:
-    with pytest.raises(ValidationError, match="this version does not have"):
-        Config.model_validate({"ledger": {"url": url}})
-
-
 def test_anything_else_is_no_ledger() -> None:
     with pytest.raises(ValidationError, match="is not a ledger"):
         Config.model_validate({"ledger": {"url": "postgres://h"}})

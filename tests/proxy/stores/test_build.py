@@ -7,7 +7,7 @@ from deuz_proxy.config.ledger import LedgerConfig
 from deuz_proxy.errors import StoreUnusable
 from deuz_proxy.stores.build import ledger_bounds, open_stores, weigh
 from deuz_proxy.stores.ledger_memory import MemoryLedger
-from deuz_proxy.stores.ledger_sqlite import SqliteLedger
+from deuz_proxy.stores.ledger_stored import StoredLedger
 from deuz_testing.ledger_suite import Told, append
 
 
@@ -27,7 +27,7 @@ async def test_a_file_is_opened_and_closed_with_the_stack(tmp_path: Path) -> Non
     async with AsyncExitStack() as stack:
         config = LedgerConfig(url=f"sqlite:///{path}")
         stores = await open_stores(config, stack, tell=Told())
-        assert isinstance(stores.ledger, SqliteLedger)
+        assert isinstance(stores.ledger, StoredLedger)
         await stores.ledger.commit({b"k" * 24: (append("a"),)})
         assert has_log()
 

@@ -1,4 +1,5 @@
 import sqlite3
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -6,18 +7,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deuz_proxy.stores.bounds import Bounds
+from deuz_proxy.stores.shelf import Committed, Put
 from deuz_proxy.stores.sqlite_entries import (
     ENTRY_BYTES,
     commit_entries,
     drop_entries,
     read_entries,
     rewrite_entries,
-    touch_entries,
     transaction,
 )
 from deuz_proxy.stores.sqlite_file import open_file
 
 WIDE = Bounds(10_000, 10_000_000, 3_600)
+
+
+def commit(
+    file: sqlite3.Connection,
+    puts: Sequence[tuple[bytes, bytes]],
+    *,
+    now: float = 1.0,
+    touched: Mapping[bytes, float] | None = None,
+    bounds: Bounds = WIDE,
+    is_modest: bool = False,
+) -> Committed:
+    all_puts = [Put(key, sealed, is_modest) for key, sealed in puts]
+    return commit_entries(file, all_puts, touched or {}, bounds=bounds, now=now)
 
 
 @pytest.fixture
@@ -46,9 +60,14 @@ def test_whatever_happens_the_bounds_hold_and_totals_add_up(
 
     for number, length, pause, is_modest in steps:
         now += pause
-        put = (bytes([number]), b"x" * length, is_modest)
-        done = commit_entries(file, [put], bounds, now)
-        touch_entries(file, [bytes([number])], now)
+        done = commit(
+            file,
+            [(bytes([number]), b"x" * length)],
+            touched={bytes([number - 1]): now} if number else {},
+            bounds=bounds,
+            now=now,
+            is_modest=is_modest,
+        )
 
         rows = file.execute("select used, size, length(sealed) from entries").fetchall()
         assert done.totals == (len(rows), sum(size for _, size, _ in rows))
@@ -61,10 +80,10 @@ def test_whatever_happens_the_bounds_hold_and_totals_add_up(
 def test_a_commit_that_fails_in_the_middle_changes_nothing(
     file: sqlite3.Connection,
 ) -> None:
-    commit_entries(file, [(b"a", b"old", False)], WIDE, 1.0)
+    commit(file, [(b"a", b"old")])
 
     with pytest.raises(sqlite3.Error):
-        commit_entries(file, [(b"a", b"new", False), ([], b"x", False)], WIDE, 2.0)  # type: ignore[list-item]  # What no key can be.
+        commit(file, [(b"a", b"new"), ([], b"x")], now=2.0)  # type: ignore[list-item]  # What no key can be.
 
     found, totals = read_entries(file, [b"a"])
     assert found == {b"a": (1.0, b"old")}
@@ -91,8 +110,8 @@ def test_a_transaction_that_sqlite_has_ended_itself_can_be_followed_by_another(
 def test_what_was_put_anew_meanwhile_is_not_dropped_as_damaged(
     file: sqlite3.Connection,
 ) -> None:
-    commit_entries(file, [(b"a", b"bad", False), (b"b", b"bad", False)], WIDE, 1.0)
-    commit_entries(file, [(b"b", b"good", False)], WIDE, 1.0)
+    commit(file, [(b"a", b"bad"), (b"b", b"bad")])
+    commit(file, [(b"b", b"good")])
 
     drop_entries(file, [(b"a", b"bad"), (b"b", b"bad")])
 
@@ -100,8 +119,7 @@ def test_what_was_put_anew_meanwhile_is_not_dropped_as_damaged(
 
 
 def test_rewriting_goes_over_every_entry_once(file: sqlite3.Connection) -> None:
-    puts = [(n.to_bytes(3, "big"), b"old", False) for n in range(1_001)]
-    commit_entries(file, puts, WIDE, 1.0)
+    commit(file, [(n.to_bytes(3, "big"), b"old") for n in range(1_001)])
 
     behind: int | None = 0
     changed = steps = 0

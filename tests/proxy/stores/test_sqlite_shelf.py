@@ -128,6 +128,7 @@ async def test_a_damaged_entry_is_a_counted_miss_and_is_removed(
     file.close()
 
     found = await ledger.read([key(1), key(2)])
+    await ledger._aside.settle()  # type: ignore[attr-defined]  # What is done behind.
     await ledger.commit({key(3): BLOCK})
 
     assert list(found) == [(), BLOCK]
@@ -192,7 +193,7 @@ async def test_a_disk_that_hangs_makes_nobody_wait_longer_than_the_deadline(
 ) -> None:
     ledger = await open_ledger(deadline_ms=30)
     release = threading.Event()
-    hanging = ledger._reader.submit(lambda _: release.wait(20))  # type: ignore[attr-defined]  # The store's own thread.
+    hanging = ledger._shelf._reader.submit(lambda _: release.wait(20))  # type: ignore[attr-defined]  # The store's own thread.
 
     for _ in range(PATIENCE + 1):
         with pytest.raises(StoreFailed):
@@ -233,4 +234,4 @@ def _files_with(word: bytes, folder: Path) -> list[str]:
 
 
 async def _on_writer(ledger: Ledger, pragma: str) -> None:
-    await ledger._writer.submit(lambda file: file.execute(pragma).fetchall())  # type: ignore[attr-defined]  # The store's own connection.
+    await ledger._shelf._writer.submit(lambda file: file.execute(pragma).fetchall())  # type: ignore[attr-defined]  # The store's own connection.

@@ -1,0 +1,147 @@
+"""A Redis or Valkey server: connections, scripts, and whether its data is ours to read.
+
+Rules:
+- It may be down at the start: then it is looked at again when it is asked.
+- What a newer version left is refused, at the start or when it turns up, and never
+  written to. Older forms stay aside under keys of their own and expire.
+- A connection that died while idle costs one more try, within the same deadline.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any, cast
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+
+from deuz_proxy.config.ledger import shown_url
+from deuz_proxy.errors import StoreUnusable
+
+SCHEMA = 1
+STORE = "redis"
+FAULTS = (RedisError, OSError)
+"""What a server that fails makes its client raise."""
+
+_SCHEMA_KEY = b"deuz:schema"
+# As many as wait at once under load; each answers thousands of requests a second.
+_MOST_CONNECTIONS = 32
+_START_SECONDS = 3.0
+
+_log = logging.getLogger("deuz_proxy")
+
+
+class RedisServer:
+    """A server at a URL that the config checked. Used from the loop's thread only."""
+
+    def __init__(self, url: str, *, connect_seconds: float, schema: int = SCHEMA):
+        self._shown = shown_url(url)
+        self._schema = schema
+        self._is_checked = False
+        pool = BlockingConnectionPool.from_url(
+            url.replace("valkey", "redis", 1) if url.startswith("valkey") else url,
+            max_connections=_MOST_CONNECTIONS,
+            timeout=connect_seconds,
+            socket_connect_timeout=connect_seconds,
+            retry=Retry(NoBackoff(), 1),
+        )
+        self._client = Redis(connection_pool=pool)
+        self._scripts: dict[str, Any] = {}
+
+    def key(self, *parts: bytes) -> bytes:
+        """Return a key of this schema."""
+        return b":".join([b"deuz", b"%d" % self._schema, *parts])
+
+    async def open(self) -> "RedisServer":
+        """Look whether it may be used; one that does not answer may later.
+
+        Raises:
+            StoreUnusable: it answers, and refuses us or holds a newer form.
+        """
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await self._check()
+        except (AuthenticationError, ResponseError) as fault:
+            # Not `from fault`: its words may name the address.
+            reason = f"it refuses: {type(fault).__name__}"
+            raise self._unusable(reason) from None
+        except (*FAULTS, TimeoutError) as fault:
+            _log.warning(
+                "ledger %s does not answer (%s): requests go on without it until it "
+                "does; see ledger.url",
+                self._shown,
+                type(fault).__name__,
+            )
+        return self
+
+    async def run(self, script: str, keys: list[bytes], arguments: list[Any]) -> Any:
+        """Return what a script answers.
+
+        Raises:
+            RedisError: the server failed, or holds a newer form.
+            OSError: it cannot be reached.
+        """
+        if not self._is_checked:
+            await self._check_late()
+        known = self._scripts.get(script)
+        if known is None:
+            known = self._scripts[script] = self._client.register_script(script)
+        return await known(keys=keys, args=arguments)
+
+    async def scan(self, cursor: int, prefix: bytes) -> tuple[int, list[bytes]]:
+        """Return the next cursor, 0 at the end, and some keys that start so."""
+        pattern = _literal(prefix) + b"*"
+        next_cursor, keys = await self._client.scan(cursor, match=pattern, count=500)
+        return next_cursor, cast(list[bytes], keys)
+
+    async def values(self, keys: list[bytes]) -> list[bytes | None]:
+        """Return what the keys hold."""
+        # Nothing is decoded: the client is told to answer in bytes.
+        held = await self._client.mget(keys) if keys else []
+        return cast(list[bytes | None], held)
+
+    async def close(self) -> None:
+        """Close all connections. May be called twice."""
+        await self._client.aclose()
+        await self._client.connection_pool.disconnect()
+
+    async def _check(self) -> None:
+        found = await self._client.get(_SCHEMA_KEY)
+        try:
+            version = int(found or 0)
+        except ValueError:
+            raise self._unusable("its schema is no number") from None
+        if version > self._schema:
+            raise self._unusable(
+                f"its schema is {version}, this version knows up to {self._schema}"
+            )
+        if version < self._schema:
+            # Full, or a replica that is not to be written to: it may be read.
+            with suppress(OutOfMemoryError, ReadOnlyError):
+                await self._client.set(_SCHEMA_KEY, self._schema)
+        self._is_checked = True
+
+    async def _check_late(self) -> None:
+        try:
+            await self._check()
+        except StoreUnusable as fault:
+            _log.warning("%s", fault)
+            raise RedisError from None
+
+    def _unusable(self, reason: str) -> StoreUnusable:
+        return StoreUnusable(store=f"ledger {self._shown}", reason=reason)
+
+
+def _literal(prefix: bytes) -> bytes:
+    """Return a pattern that means just these bytes."""
+    return b"".join(
+        b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each]) for each in prefix
+    )

@@ -1,0 +1,145 @@
+"""The Redis server: whether its data is ours to read, and what is told of it."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+import redis
+from redis.exceptions import RedisError
+
+from deuz_proxy.errors import StoreUnusable
+from deuz_proxy.stores.redis_server import SCHEMA, RedisServer
+from deuz_testing.redis_process import RedisProcess, running_redis
+
+pytestmark = pytest.mark.needs("redis-server")
+SECRET = "canary-9f3"
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[RedisProcess]:
+    with running_redis("--requirepass", SECRET) as server:
+        yield server
+
+
+@pytest.fixture
+def client(process: RedisProcess) -> Iterator[redis.Redis]:
+    with redis.Redis(port=process.port, password=SECRET) as made:
+        made.flushall()
+        yield made
+
+
+def server_at(process: RedisProcess, password: str = SECRET) -> RedisServer:
+    url = process.url.replace("//", f"//:{password}@")
+    return RedisServer(url, connect_seconds=5.0)
+
+
+async def test_a_new_server_is_marked_with_the_schema(
+    process: RedisProcess, client: redis.Redis
+) -> None:
+    server = await server_at(process).open()
+
+    assert client.get("deuz:schema") == str(SCHEMA).encode()
+    assert await server.run("return {KEYS[1], ARGV[1]}", [b"k"], [1]) == [b"k", b"1"]
+    await server.close()
+    await server.close()
+
+
+@pytest.mark.parametrize("left", [str(SCHEMA + 1), "no number"])
+async def test_what_a_newer_version_left_is_refused_and_not_written_to(
+    process: RedisProcess, client: redis.Redis, left: str
+) -> None:
+    client.set("deuz:schema", left)
+    server = server_at(process)
+
+    with pytest.raises(StoreUnusable, match="its schema is") as caught:
+        await server.open()
+
+    assert SECRET not in str(caught.value)
+    assert client.get("deuz:schema") == left.encode()
+    await server.close()
+
+
+async def test_an_older_schema_is_left_aside_under_its_own_keys(
+    process: RedisProcess, client: redis.Redis
+) -> None:
+    client.set("deuz:schema", SCHEMA - 1)
+    client.set(f"deuz:{SCHEMA - 1}:e:k", "old")
+
+    server = await server_at(process).open()
+
+    assert server.key(b"e", b"k") == b"deuz:%d:e:k" % SCHEMA
+    assert client.get("deuz:schema") == str(SCHEMA).encode()
+    assert client.get(f"deuz:{SCHEMA - 1}:e:k") == b"old"
+    await server.close()
+
+
+async def test_a_wrong_password_is_told_at_the_start_and_never_shown(
+    process: RedisProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = server_at(process, "wrong-canary")
+
+    with pytest.raises(StoreUnusable, match="it refuses") as caught:
+        await server.open()
+
+    assert "canary" not in f"{caught.value!r} {caplog.text}"
+    assert caught.value.__cause__ is None
+    await server.close()
+
+
+async def test_one_that_is_not_there_yet_is_looked_at_when_it_is_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with running_redis() as process:
+        process.kill()
+        server = RedisServer(
+            process.url.replace("//", "//me:canary@"), connect_seconds=5.0
+        )
+        with caplog.at_level(logging.WARNING, "deuz_proxy"):
+            await server.open()
+        with pytest.raises((RedisError, OSError)):
+            await server.run("return 1", [], [])
+        process.start()
+        with redis.Redis(port=process.port) as client:
+            client.execute_command(
+                "ACL", "SETUSER", "me", "on", ">canary", "~*", "+@all"
+            )
+            client.set("deuz:schema", SCHEMA + 1)
+            with pytest.raises(RedisError):
+                await server.run("return 1", [], [])
+            client.set("deuz:schema", SCHEMA)
+            assert await server.run("return 1", [], []) == 1
+        await server.close()
+
+    assert "does not answer" in caplog.text
+    assert "its schema is" in caplog.text
+    assert "canary" not in caplog.text
+
+
+async def test_a_script_is_known_again_after_a_restart() -> None:
+    with running_redis() as process:
+        server = await RedisServer(process.url, connect_seconds=5.0).open()
+        assert await server.run("return 7", [], []) == 7
+
+        process.kill()
+        process.start()
+
+        assert await server.run("return 7", [], []) == 7
+        await server.close()
+
+
+async def test_keys_are_found_by_how_they_start_and_no_pattern(
+    process: RedisProcess, client: redis.Redis
+) -> None:
+    server = await server_at(process).open()
+    for name in (b"a*1", b"a?1", b"ab1", b"a\\1", b"a[1"):
+        client.set(name, b"x")
+
+    found = {}
+    for prefix in (b"a*", b"a?", b"a\\", b"a[", b"a"):
+        _, keys = await server.scan(0, prefix)
+        found[prefix] = len(keys)
+
+    assert found == {b"a*": 1, b"a?": 1, b"a\\": 1, b"a[": 1, b"a": 5}
+    assert await server.values([b"ab1", b"none"]) == [b"x", None]
+    assert await server.values([]) == []
+    await server.close()
