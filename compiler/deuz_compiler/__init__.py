@@ -21,7 +21,12 @@ from deuz_compiler.placement.block import (
     escape_json_string,
     render_block,
 )
-from deuz_compiler.placement.laws import PART, TURN, place_for_context
+from deuz_compiler.placement.laws import (
+    PART,
+    TURN,
+    place_for_context,
+    place_for_tail,
+)
 from deuz_compiler.prefix import Prefix, prefix_of, with_history
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
@@ -57,6 +62,7 @@ from deuz_compiler.surface import (
     Append,
     Bare,
     Element,
+    Ending,
     Fold,
     Operation,
     Prune,
@@ -136,6 +142,7 @@ __all__ = [
     "Edit",
     "Element",
     "Eligibility",
+    "Ending",
     "Envelope",
     "Estimator",
     "Explanation",
@@ -202,6 +209,7 @@ __all__ = [
     "outbound_offset",
     "part_span",
     "place_for_context",
+    "place_for_tail",
     "place_step",
     "plain_elements",
     "plan_recovery",

@@ -88,6 +88,13 @@ class Block(msgspec.Struct, frozen=True):
     append: Append
 
 
+class Ending(msgspec.Struct, frozen=True):
+    """Text that ends this request alone, behind the turn; it is no part of a prefix."""
+
+    turn: int
+    append: Append
+
+
 class Surface(msgspec.Struct, frozen=True):
     """A projected request: the edits and what the model will see of the history."""
 
@@ -109,10 +116,12 @@ def project(
     part_span: PartSpan,
     *,
     plain: Sequence[Element] | None = None,
+    ending: Ending | None = None,
 ) -> Surface:
     """Apply the operations, keyed by turn index, to the client's history.
 
-    `plain` is the history as elements, where the caller has it already.
+    `plain` is the history as elements, where the caller has it already. The ending is
+    written, but is neither an element nor a block: the next request has another one.
     """
     plain = plain_elements(envelope) if plain is None else plain
     fold_at, fold = _longest_fold(envelope, operations)
@@ -123,22 +132,22 @@ def project(
     blocks: list[Block] = []
     at = 0
     # Turns without an operation are taken over in slices: the cost is of the edits.
-    for index in _touched(envelope, operations, first, fold_at, fold):
+    written = _with_ending(operations, ending)
+    for index in _touched(envelope, written, first, fold_at, fold):
         elements += plain[at:index]
-        at = index + 1
+        at = (fold_at if fold and index == first else index) + 1
         if fold and index == first:
             edits += _fold(envelope, operations, fold_at, fold)
             elements.append(_ours(fold.text, fold.tokens, fold_at))
-            at = fold_at + 1
             continue
-        stubs = _stub_edits(envelope, index, operations[index], part_span)
+        stubs = _stub_edits(envelope, index, written[index], part_span)
         edits += stubs
         elements.append(_stubbed(envelope, index, stubs) if stubs else plain[index])
-        appended = _appended(operations, index)
         if index != joined_at:
-            edits += _appends(envelope, index, appended)
-        elements += [_ours(block.text, block.tokens, index) for block in appended]
-        blocks += [Block(index, block) for block in appended]
+            edits += _appends(envelope, index, _appended(written, index))
+        placed = _appended(operations, index)
+        elements += [_ours(block.text, block.tokens, index) for block in placed]
+        blocks += [Block(index, block) for block in placed]
     elements += plain[at:]
     return Surface(
         edits=tuple(edits),
@@ -197,6 +206,13 @@ def _longest_fold(
 
 def _appended(operations: Operations, index: int) -> list[Append]:
     return [o for o in operations.get(index, ()) if isinstance(o, Append)]
+
+
+def _with_ending(operations: Operations, ending: Ending | None) -> Operations:
+    if ending is None:
+        return operations
+    held = operations.get(ending.turn, ())
+    return {**operations, ending.turn: (*held, ending.append)}
 
 
 def _appends(

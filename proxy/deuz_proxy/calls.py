@@ -13,12 +13,14 @@ import msgspec
 from deuz_compiler import (
     Baseline,
     Candidate,
+    Ending,
     Envelope,
     Operation,
     OverflowSignal,
     Prefix,
     ReplyMeter,
     SegmentShare,
+    Snapshot,
     Surface,
     Verdict,
 )
@@ -157,11 +159,24 @@ class Gathered(msgspec.Struct, frozen=True):
     query_digest: str
 
 
+class Tail(msgspec.Struct, frozen=True):
+    """Working memory at the end of one request; `records` are what of it is shown."""
+
+    ending: Ending
+    records: tuple[str, ...]
+
+    @property
+    def tokens(self) -> int:
+        """What it costs, estimated."""
+        return self.ending.append.tokens
+
+
 class Known(msgspec.Struct, frozen=True):
     """What the conversation already holds, by turn, and what the sources offered now.
 
     `place` is the turn behind which what was gathered may stand. `undecided` are other
     turns of the user's that no operation says anything of: they are to stay bare.
+    `notes` are the conversation's working memory, `tail` what this request ends with.
     """
 
     operations: ByTurn = msgspec.field(default_factory=dict)
@@ -169,13 +184,15 @@ class Known(msgspec.Struct, frozen=True):
     place: int | None = None
     undecided: tuple[int, ...] = ()
     is_ledger_lost: bool = False
+    notes: Snapshot | None = None
+    tail: Tail | None = None
 
 
 class Compiled(msgspec.Struct, frozen=True):
     """The request as it will be sent. `pending` is committed once it is accepted.
 
     `operations` are all that were applied, `own_cause` names a deliberate change of
-    ours to what was sent before.
+    ours to what was sent before. `tail_tokens` are sent, but are no part of the prefix.
     """
 
     body: bytes | None
@@ -191,6 +208,8 @@ class Compiled(msgspec.Struct, frozen=True):
     compactions: tuple[Compaction, ...] = ()
     own_cause: str | None = None
     passthrough: str | None = None
+    tail: Tail | None = None
+    tail_tokens: int = 0
 
 
 class Sent(msgspec.Struct, frozen=True):

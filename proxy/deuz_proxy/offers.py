@@ -38,11 +38,8 @@ from deuz_proxy.calls import Call, Gathered, Known
 from deuz_proxy.config.model import Config
 from deuz_proxy.memory.records import MEMORY_SCOPE
 from deuz_proxy.observe.events import Compile, RecordDecision, SourceOutcome
-from deuz_proxy.overflows import window_of
+from deuz_proxy.overflows import free_tokens_of
 from deuz_proxy.runtime import Runtime
-
-_DEFAULT_OUTPUT_TOKENS = 4096
-"""Kept for the answer when neither the request nor the model table says how much."""
 
 
 def compile_gathered(
@@ -60,7 +57,7 @@ def compile_gathered(
     gathered = known.gathered
     if gathered is None:
         raise ValueError("nothing was gathered")
-    budget = _budget(call, surface, runtime, free_tokens)
+    budget = _budget(call, known, surface, runtime, free_tokens)
     estimator = estimator_for(model_of(call))
     context = runtime.config.context
     policy = Policy(
@@ -107,19 +104,23 @@ def make_block(call: Call, known: Known, compilation: Compilation) -> Append | N
     if not compilation.selected:
         return None
     text = render_block(tuple(_block_record(c) for c in compilation.selected))
+    return Append(
+        text=escape_json_string(text),
+        records=tuple(_placed(c) for c in compilation.selected),
+        tokens=estimator_for(model_of(call)).count_text(text),
+        form=form_of(call, known),
+    )
+
+
+def form_of(call: Call, known: Known) -> str:
+    """Return the form of what is added; a change of config must not change it."""
     forms = [
         operation.form
         for operations in known.operations.values()
         for operation in operations
         if isinstance(operation, Append)
     ]
-    return Append(
-        text=escape_json_string(text),
-        records=tuple(_placed(c) for c in compilation.selected),
-        tokens=estimator_for(model_of(call)).count_text(text),
-        # Fixed for a conversation: a change of config must not change its bytes.
-        form=forms[0] if forms else call.target.placement,
-    )
+    return forms[0] if forms else call.target.placement
 
 
 def model_of(call: Call) -> str:
@@ -179,31 +180,25 @@ def describe_compile(
 
 
 def _budget(
-    call: Call, surface: Surface, runtime: Runtime, free_tokens: int | None
+    call: Call, known: Known, surface: Surface, runtime: Runtime, free: int | None
 ) -> AddedBudget:
+    """Return the room for records: what working memory takes is not there twice."""
     budget = runtime.config.context.budget
-    envelope = call.envelope
-    if envelope is None:
+    if call.envelope is None:
         raise ValueError("a request that is not understood has no budget")
-    window = window_of(call, runtime)
-    ratio = exact_ratio(str(budget.ratio))
-    if free_tokens is not None:
-        return added_budget(
-            Window(free_tokens, 0),
-            used_tokens=0,
-            ratio=ratio,
-            max_tokens=budget.max_tokens,
-        )
-    if window is None:
+    taken = known.tail.tokens if known.tail else 0
+    most = max(0, budget.max_tokens - taken)
+    if free is None:
+        used_tokens = prefix_of(call.envelope, surface.elements).total_tokens
+        free = free_tokens_of(call, used_tokens, runtime)
+    if free is None:
         # No guess about an unknown window: only the configured ceiling bounds.
-        return AddedBudget(budget.max_tokens, budget.max_tokens)
-    output = envelope.max_output_tokens or _DEFAULT_OUTPUT_TOKENS
-    tokens = prefix_of(envelope, surface.elements).total_tokens
+        return AddedBudget(most, most)
     return added_budget(
-        Window(window.room(output), 0),
-        used_tokens=runtime.estimates.calibrated(envelope.model, tokens),
-        ratio=ratio,
-        max_tokens=budget.max_tokens,
+        Window(max(0, free - taken), 0),
+        used_tokens=0,
+        ratio=exact_ratio(str(budget.ratio)),
+        max_tokens=most,
     )
 
 

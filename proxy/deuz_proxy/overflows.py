@@ -23,6 +23,9 @@ from deuz_proxy.runtime import Runtime
 
 _FIRST_BAD = 400
 
+DEFAULT_OUTPUT_TOKENS = 4096
+"""Kept for the answer when neither the request nor the model table says how much."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -54,6 +57,16 @@ def window_of(call: Call, runtime: Runtime) -> Window | None:
         return None
     beta = header(call.headers, b"anthropic-beta") or b""
     return runtime.models.window(call.envelope.model, beta=beta.decode("latin-1"))
+
+
+def free_tokens_of(call: Call, used_tokens: int, runtime: Runtime) -> int | None:
+    """Return what a request of so many estimated tokens leaves free; None: unknown."""
+    window = window_of(call, runtime)
+    if window is None or call.envelope is None:
+        return None
+    output = call.envelope.max_output_tokens or DEFAULT_OUTPUT_TOKENS
+    used_tokens = runtime.estimates.calibrated(call.envelope.model, used_tokens)
+    return max(0, window.room(output) - used_tokens)
 
 
 def _rejected(seen: Seen, runtime: Runtime) -> OverflowSignal | None:

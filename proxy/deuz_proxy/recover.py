@@ -228,13 +228,19 @@ def _condensed(
     told = first.compiled.compile
     if known.gathered is not None and known.place is not None:
         gathered = replace(known.gathered, refresh_reason="overflow-retry")
-        condensed = replace(known, operations=operations, gathered=gathered)
+        condensed = replace(
+            known,
+            operations=operations,
+            gathered=gathered,
+            tail=first.compiled.tail,
+        )
         bare = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE)
         free = _free_tokens(bare, scale)
         block, told = add_context(call, condensed, runtime, free_tokens=free)
         pending[known.place] = (*operations.get(known.place, ()), block or Bare())
         operations = {**operations, **pending}
-    compiled = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE)
+    tail = first.compiled.tail
+    compiled = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE, tail=tail)
     before, after = first.compiled.outbound, compiled.outbound
     if before is None or after is None or after.total_tokens >= before.total_tokens:
         return None

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from deuz_compiler import (
     Append,
     Bare,
+    Ending,
     Fold,
     PlacedRecord,
     Prune,
@@ -170,3 +171,39 @@ def test_a_summary_is_read_without_its_escapes() -> None:
     fold = Fold(1, b'a \\"river\\"\\n\\u00e9', 4)
 
     assert fold.plain_text == 'a "river"\n\u00e9'
+
+
+ENDING = Ending(4, Append(b"NOTES", (), 9))
+
+
+def ended(operations: Mapping[int, tuple[object, ...]], ending: Ending) -> Surface:
+    return project(lift("anthropic", BODY), operations, content_span, ending=ending)  # type: ignore[arg-type]
+
+
+def test_an_ending_is_written_behind_the_turns_blocks_and_is_none_of_them() -> None:
+    block = Append(b"B", (RECORD,), 7)
+
+    laid = ended({4: (block,)}, ENDING)
+
+    written = json.loads(lower(BODY, laid.edits))["messages"]
+    assert written == [*HISTORY, user("B"), user("NOTES")]
+    assert laid.elements == surface({4: (block,)}).elements
+    assert laid.blocks == surface({4: (block,)}).blocks
+
+
+@pytest.mark.parametrize("form", ["turn", "part"])
+def test_an_ending_needs_no_operation_at_its_turn(form: str) -> None:
+    ending = Ending(4, Append(b"NOTES", (), 9, form=form))
+
+    laid = ended({}, ending)
+
+    assert b"NOTES" in lower(BODY, laid.edits)
+    assert laid.elements == surface({}).elements
+
+
+def test_an_ending_inside_what_was_folded_is_gone() -> None:
+    fold = Fold(5, b"SUMMARY", 3)
+
+    laid = ended({4: (fold,)}, ENDING)
+
+    assert b"NOTES" not in lower(BODY, laid.edits)

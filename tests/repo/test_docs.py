@@ -270,7 +270,9 @@ def test_paths_of_the_admin_address_are_all_in_operations_and_exist() -> None:
     spoken_of = set(re.findall(r"/api/v1/[a-z-]+(?:\.json)?(?:/\{\w+\})?", everywhere))
 
     assert shown == known - {"/page/{name}"}
-    assert spoken_of - known == set()
+    # An example gives a value where a path has a name: it is spoken of by its start.
+    starts = {path.partition("/{")[0] for path in known}
+    assert spoken_of - known - starts == set()
 
 
 def test_every_alert_has_a_row_in_operations_with_its_severity_and_panel() -> None:

@@ -191,6 +191,25 @@ def test_address_is_answered(block: Block, sidecar: Sidecar) -> None:
 
 
 @pytest.mark.e2e
+def test_memory_commands_are_answered_as_they_follow_each_other(
+    sidecar: Sidecar,
+) -> None:
+    shown = blocks("sh memory")
+    commands = [line for block in shown for line in block.text.splitlines()]
+
+    answers = []
+    for command in commands:
+        ended = run(*shlex.split(command.replace(ADMIN, sidecar.admin)))
+        assert ended.returncode == 0, ended.stderr
+        answers.append(ended.stdout)
+
+    assert len(commands) >= 10
+    assert all('"error"' not in answer for answer in answers), answers
+    assert any("Ship on Friday" in answer for answer in answers)
+    assert any('"forgotten":1' in answer for answer in answers)
+
+
+@pytest.mark.e2e
 def test_sidecar_says_where_it_answers_as_shown(sidecar: Sidecar) -> None:
     shown = next(b.text for b in blocks("text") if "listens on" in b.text)
 

@@ -8,6 +8,8 @@ Rules:
 - Clients write the same turn now as a list of one text and later as a string. Both give
   the same prompt: on one wire a string is made a list around its own bytes, on others
   the lone text is spliced like a string.
+- Working memory ends a request behind its last turn, tool results included, unless the
+  model would lose more by it than it gains.
 - No cache marker is ever written. Assistant turns are never touched.
 """
 
@@ -37,6 +39,37 @@ def place_for_context(envelope: Envelope) -> int | None:
     if last < envelope.lead or not envelope.turns[last].is_fresh:
         return None
     return None if _waits_for_results(envelope, last) else last
+
+
+def place_for_tail(envelope: Envelope, form: str) -> int | None:
+    """Return the turn behind which working memory may end the request, or None.
+
+    Behind tool results too, where a text of the user's changes nothing but the text:
+    with thinking on, some models drop their thoughts for it, and the cache with them;
+    behind a server's unanswered call nothing but results is taken; and a server whose
+    turns must alternate has no room beside a tool's.
+    """
+    last = len(envelope.turns) - 1
+    while last >= envelope.lead and envelope.turns[last].role == "system":
+        last -= 1
+    if last < envelope.lead or envelope.turns[last].role == "assistant":
+        return None
+    if envelope.turns[last].is_fresh:
+        return None if _waits_for_results(envelope, last) else last
+    is_alone = form == PART and envelope.turns[last].role == "tool"
+    is_bound = _is_thinking(envelope) or _has_server_call(envelope, last)
+    return None if is_alone or is_bound else last
+
+
+def _is_thinking(envelope: Envelope) -> bool:
+    spans = [span for name, span in envelope.params if name == "thinking"]
+    return any(b"disabled" not in envelope.body[s.start : s.end] for s in spans)
+
+
+def _has_server_call(envelope: Envelope, index: int) -> bool:
+    """Tell whether the step that the turn answers called a tool of the server's own."""
+    turn = envelope.turns[max(0, index - 1)]
+    return b'"server_tool_use"' in envelope.body[turn.start : turn.end]
 
 
 def _waits_for_results(envelope: Envelope, index: int) -> bool:

@@ -42,7 +42,7 @@ class Budget(Section):
     )
     working_memory_tokens: Tokens = Field(
         default=1024,
-        description="Part of the budget kept for working memory, where it is on.",
+        description="Part of the budget that working memory may take.",
     )
     shares: Mapping[Kind, Ratio] = Field(
         default_factory=_default_shares,

@@ -113,6 +113,9 @@ class Notes(Protocol):
     async def load(self, scope: str, key: str) -> bytes | None:
         """Return the text, if there is one."""
 
+    async def has_any(self) -> bool:
+        """Tell whether there is any text, of whatever scope."""
+
     async def swap(
         self, scope: str, key: str, *, old: bytes | None, new: bytes | None
     ) -> bool:

@@ -6,6 +6,7 @@ Rules:
   and the pure rules say whether it still fits.
 """
 
+import math
 import re
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ from deuz_proxy.memory.records import Notes
 KEY_PATTERN = r"[A-Za-z0-9._@:+/-]{1,128}"
 _KEY = re.compile(KEY_PATTERN)
 _ATTEMPTS = 5
+_LOOK_SECONDS = 1.0
 
 
 class WorkingMemory:
@@ -31,6 +33,22 @@ class WorkingMemory:
     def __init__(self, notes: Notes, *, clock: Callable[[], float]) -> None:
         self._notes = notes
         self._clock = clock
+        self._is_in_use = False
+        self._looked_at = -math.inf
+
+    async def is_in_use(self) -> bool:
+        """Tell whether there are notes at all: most sidecars never have any.
+
+        Until there are, the store is looked at once a second, not for each request.
+
+        Raises:
+            StoreFailed: the store did not answer.
+        """
+        now = self._clock()
+        if not self._is_in_use and now - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = now
+            self._is_in_use = await self._notes.has_any()
+        return self._is_in_use
 
     async def find(self, scope: str, key: str) -> Snapshot | None:
         """Return the notes under a key, if there are any.
@@ -64,6 +82,7 @@ class WorkingMemory:
                 return patched
             new = write_snapshot(patched.snapshot)
             if await self._notes.swap(scope, key, old=held, new=new):
+                self._is_in_use = True
                 return patched
         raise StoreFailed(store="memory", operation="patch")
 

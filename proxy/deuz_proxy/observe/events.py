@@ -45,8 +45,9 @@ class UpstreamCall(msgspec.Struct, frozen=True):
 class Placement(msgspec.Struct, frozen=True):
     """One added block on the surface: where it sits and which records are in it.
 
-    `state` is `placed`, `shadow` (it would have been, the route only tries), or
-    `dropped`: new in a request that was not accepted, so it is not kept.
+    `state` is `placed`, `shadow` (it would have been, the route only tries), `dropped`
+    (new in a request that was not accepted, so it is not kept), or `tail`: working
+    memory, which ends this request alone.
     """
 
     turn: int

@@ -202,6 +202,7 @@ function placementRows(request) {
 function sinceWords(placement) {
   if (placement.state === "shadow") return "only tried";
   if (placement.state === "dropped") return "not kept";
+  if (placement.state === "tail") return "this request alone";
   return placement.is_new ? "this request" : "an earlier request";
 }
 

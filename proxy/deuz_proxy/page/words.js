@@ -41,6 +41,7 @@ const PLACEMENTS = {
   placed: "Placed",
   shadow: "Would place",
   dropped: "Not placed, the request was not accepted",
+  tail: "Working memory at the end",
 };
 
 const SHARES = { reused: "same as before", lost: "lost to a break", new: "new" };

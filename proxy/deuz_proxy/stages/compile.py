@@ -33,11 +33,12 @@ from deuz_compiler import (
     was_redacted,
     with_history,
 )
-from deuz_proxy.calls import Call, Compiled, Known
+from deuz_proxy.calls import Call, Compiled, Known, Tail
 from deuz_proxy.errors import ContextRefused
 from deuz_proxy.observe.events import Compile
 from deuz_proxy.offers import compile_gathered, describe_compile, make_block
 from deuz_proxy.runtime import Runtime
+from deuz_proxy.tails import make_tail
 
 Operations = Mapping[int, tuple[Operation, ...]]
 
@@ -51,15 +52,27 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     if call.envelope is None:
         return Compiled(call.body)
     own_cause = "ledger_lost" if known.is_ledger_lost else None
+    known = _with_tail(call, known, runtime)
     pending = stay_bare(known.undecided, known.operations)
     if known.gathered is None or known.place is None:
-        compiled = lay_out(call, known.operations, runtime, own_cause=own_cause)
+        compiled = lay_out(
+            call, known.operations, runtime, own_cause=own_cause, tail=known.tail
+        )
         return replace(compiled, pending=pending)
     at_place = known.operations.get(known.place, ())
     block, told = add_context(call, known, runtime)
     pending[known.place] = (*at_place, block or Bare())
-    compiled = lay_out(call, {**known.operations, **pending}, runtime)
+    operations = {**known.operations, **pending}
+    compiled = lay_out(call, operations, runtime, tail=known.tail)
     return replace(compiled, pending=pending, compile=told)
+
+
+def _with_tail(call: Call, known: Known, runtime: Runtime) -> Known:
+    """Write the end of the request first: what it takes is no room for records."""
+    if known.notes is None or call.envelope is None:
+        return known
+    surface = project(call.envelope, known.operations, part_span)
+    return replace(known, tail=make_tail(call, known, surface, runtime))
 
 
 def stay_bare(
@@ -102,11 +115,18 @@ def lay_out(
     runtime: Runtime,
     *,
     own_cause: str | None = None,
+    tail: Tail | None = None,
 ) -> Compiled:
     """Return the request with the operations applied and its prefix judged."""
     envelope = _envelope(call)
     plain = plain_elements(envelope)
-    surface = project(envelope, operations, part_span, plain=plain)
+    surface = project(
+        envelope,
+        operations,
+        part_span,
+        plain=plain,
+        ending=tail.ending if tail else None,
+    )
     inbound = prefix_of(envelope, plain)
     is_changed = bool(surface.edits) and call.target.mode == "compile"
     shown = surface.elements if is_changed else plain
@@ -140,6 +160,8 @@ def lay_out(
         shares=segment_shares(reference, outbound, ours),
         operations=operations,
         passthrough=None if is_changed else call.passthrough,
+        tail=tail,
+        tail_tokens=tail.tokens if tail and is_changed else 0,
     )
 
 

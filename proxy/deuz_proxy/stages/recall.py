@@ -12,17 +12,22 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from deuz_compiler import (
     Append,
     Bare,
     Candidate,
+    MalformedInput,
     Operation,
+    Snapshot,
     digest_text,
     place_for_context,
     user_text,
 )
 from deuz_proxy.calls import Call, Gathered, Known, SourceAnswer, header
 from deuz_proxy.errors import SidecarError, SourceFailed, StoreFailed
+from deuz_proxy.memory.working import WorkingMemory, key_fault
 from deuz_proxy.observe.events import FaultCaught
 from deuz_proxy.ports import Query, Source
 from deuz_proxy.runtime import Runtime
@@ -54,7 +59,41 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
             raise
         runtime.notice(FaultCaught(call.target.route, "recall", fault.code))
         return Known(is_ledger_lost=True)
-    return await _with_offers(call, operations, runtime)
+    known = await _with_offers(call, operations, runtime)
+    notes = await _read_notes(call, runtime)
+    return known if notes is None else replace(known, notes=notes)
+
+
+async def _read_notes(call: Call, runtime: Runtime) -> Snapshot | None:
+    """Return the working memory that the client names, or its conversation's.
+
+    Raises:
+        StoreFailed: the store failed, and the route fails closed.
+    """
+    if runtime.notes is None:
+        return None
+    try:
+        async with asyncio.timeout(runtime.config.context.refresh.deadline_ms / 1000):
+            return await _notes(call, runtime.notes, runtime)
+    except (StoreFailed, MalformedInput, TimeoutError) as fault:
+        if call.target.is_closed_on_error:
+            raise StoreFailed(store="memory", operation="load") from fault
+        runtime.notice(FaultCaught(call.target.route, "recall", StoreFailed.code))
+        return None
+
+
+async def _notes(call: Call, notes: WorkingMemory, runtime: Runtime) -> Snapshot | None:
+    named = header(call.headers, b"x-deuz-working-memory")
+    if named is not None:
+        key = named.decode("latin-1").strip()
+        # A word that cannot be a key names nothing, and not the conversation either.
+        is_key = key_fault(key) is None
+        return await notes.find(call.identity.scope, key) if is_key else None
+    lead = call.envelope.lead if call.envelope else 0
+    conversation = runtime.tracker.conversation_of(call.chain[lead:])
+    if conversation is None or not await notes.is_in_use():
+        return None
+    return await notes.find(call.identity.scope, conversation)
 
 
 async def _with_offers(

@@ -150,10 +150,12 @@ def learn_call(story: Story, finished: RequestFinished, runtime: Runtime) -> Non
         return
     total = usage.input_total
     if total and compiled.outbound is not None:
-        estimated = compiled.outbound.total_tokens
+        estimated = compiled.outbound.total_tokens + compiled.tail_tokens
         runtime.estimates.learn(envelope.model, estimated=estimated, actual=total)
     frontier = _frontier(story.call.target.api, usage)
     if frontier is not None and compiled.sighting is not None:
+        # What ended this request alone is not at the front of the next one.
+        frontier = max(0, min(frontier, (total or frontier) - compiled.tail_tokens))
         runtime.tracker.note_frontier(compiled.sighting.conversation, frontier)
 
 
@@ -220,7 +222,9 @@ def _finished(
         finish_reason=facts.finish_reason,
         response_id=facts.response_id,
         estimated_input_tokens=(
-            compiled.outbound.total_tokens if compiled.outbound else None
+            compiled.outbound.total_tokens + compiled.tail_tokens
+            if compiled.outbound
+            else None
         ),
         verdict=verdict,
         segments=compiled.shares,
@@ -264,6 +268,18 @@ def _placements(story: Story) -> tuple[Placement, ...]:
                 is_new=is_new,
                 form=block.append.form,
                 state="shadow" if is_shadow else state,
+            )
+        )
+    if (tail := compiled.tail) is not None:
+        ending = tail.ending
+        placements.append(
+            Placement(
+                turn=ending.turn,
+                records=tail.records,
+                tokens=tail.tokens,
+                is_new=True,
+                form=ending.append.form,
+                state="shadow" if is_shadow else "tail",
             )
         )
     return tuple(placements)

@@ -159,6 +159,11 @@ class MemoryFile:
         ).fetchone()
         return None if found is None else bytes(found[0])
 
+    def has_any(self) -> bool:
+        """Tell whether there are any notes."""
+        look = "SELECT EXISTS (SELECT 1 FROM notes)"
+        return bool(self._execute(look).fetchone()[0])
+
     def swap(self, scope: str, key: str, old: bytes | None, new: bytes | None) -> bool:
         """Put notes in the place of others; False: they are other ones."""
         with _Change(self._connection):

@@ -89,6 +89,10 @@ class SqliteMemory:
         """Return the notes under a key."""
         return await self._run("load", lambda: self._file.load(scope, key))
 
+    async def has_any(self) -> bool:
+        """Tell whether there are any notes."""
+        return await self._run("load", self._file.has_any)
+
     async def swap(
         self, scope: str, key: str, *, old: bytes | None, new: bytes | None
     ) -> bool:

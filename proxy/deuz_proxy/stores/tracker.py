@@ -130,6 +130,11 @@ class Tracker:
             self._sessions.move_to_end(session)
         self._shrink()
 
+    def conversation_of(self, keys: Sequence[bytes]) -> str | None:
+        """Return the conversation that a history goes on from, if one is known."""
+        _, node = self._longest(keys)
+        return node.conversation if node else None
+
     def note_frontier(self, conversation: str, tokens: int) -> None:
         """Keep how much of its newest prefix the provider said it holds in cache."""
         known = self._conversations.get(conversation)

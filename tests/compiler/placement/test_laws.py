@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from deuz_compiler import NotLifted, lift, lower, place_for_context
+from deuz_compiler import NotLifted, lift, lower, place_for_context, place_for_tail
 from deuz_compiler.placement.laws import PART, TURN, append_edits, fold_edits
 from deuz_testing.bodies import (
     anthropic_body,
@@ -187,3 +187,50 @@ def test_on_the_chat_wire_any_other_list_gets_a_part(
     out = lower(body, append_edits(envelope, 0, parts=[b"B"]))
 
     assert json.loads(out)["messages"][0]["content"] == [*parts, text("B")]
+
+
+TOOLS = [user("a"), tool_use("t"), tool_result("t", "r")]
+SERVER_CALL = {
+    "role": "assistant",
+    "content": [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+        {"type": "tool_use", "id": "t", "name": "x", "input": {}},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", [TURN, PART])
+@pytest.mark.parametrize(
+    ("messages", "members", "place"),
+    [
+        ([user("a")], {}, 0),
+        ([user("a"), assistant("b"), user("c")], {}, 2),
+        ([user("a"), assistant("prefill")], {}, None),
+        ([user("a"), tool_use("t"), user("no result")], {}, None),
+        ([], {}, None),
+        (TOOLS, {}, 2),
+        ([*TOOLS, LATE], {}, 2),
+        (TOOLS, {"thinking": {"type": "enabled", "budget_tokens": 1024}}, None),
+        (TOOLS, {"thinking": {"type": "disabled"}}, 2),
+        ([user("a")], {"thinking": {"type": "enabled", "budget_tokens": 1024}}, 0),
+        ([user("a"), SERVER_CALL, tool_result("t", "r")], {}, None),
+    ],
+)
+def test_working_memory_ends_a_request_where_nothing_is_lost_by_it(
+    messages: list[dict[str, object]],
+    members: dict[str, object],
+    place: int | None,
+    form: str,
+) -> None:
+    envelope = lift("anthropic", anthropic_body(messages, **members))
+
+    assert place_for_tail(envelope, form) == place
+
+
+@pytest.mark.parametrize(("form", "place"), [(TURN, 2), (PART, None)])
+def test_beside_a_tools_own_turn_there_is_no_room_for_a_part(
+    form: str, place: int | None
+) -> None:
+    body = chat_body([user("a"), chat_call("c"), chat_result("c", "r")])
+
+    assert place_for_tail(lift("openai_chat", body), form) == place

@@ -90,6 +90,9 @@ class Contested:
     async def load(self, scope: str, key: str) -> bytes | None:
         return None
 
+    async def has_any(self) -> bool:
+        return False
+
     async def swap(
         self, scope: str, key: str, *, old: bytes | None, new: bytes | None
     ) -> bool:

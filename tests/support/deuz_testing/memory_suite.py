@@ -212,11 +212,13 @@ class MemorySuite:
         self, memory: Memory
     ) -> None:
         assert await memory.load("acme", "k") is None
+        assert not await memory.has_any()
         assert await memory.swap("acme", "k", old=None, new=b"one")
         assert not await memory.swap("acme", "k", old=None, new=b"two")
         assert not await memory.swap("acme", "k", old=b"zero", new=b"two")
         assert await memory.swap("acme", "k", old=b"one", new=b"two")
         assert await memory.load("acme", "k") == b"two"
+        assert await memory.has_any()
         assert await memory.load("acme/x", "k") is None
         assert await memory.swap("acme", "k", old=b"two", new=None)
         assert await memory.load("acme", "k") is None
