@@ -5,6 +5,8 @@ Rules:
 - The URL may hold a password, so it is a secret as a whole.
 """
 
+import re
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -13,8 +15,9 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from deuz_proxy.config.section import Kind, Section, id_from_kind
-from deuz_proxy.config.values import Name, Ratio
+from deuz_proxy.config.values import KeyDigest, Name, Ratio
 
+SCOPE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(?:/[A-Za-z0-9._@:+-]{1,128})?"
 IN_PROCESS = "memory://"
 SQLITE = "sqlite:///"
 POSTGRES = ("postgres", "postgresql")
@@ -40,6 +43,22 @@ class StoreSource(Section):
     )
 
 
+class Grant(Section):
+    """A token for an agent: it may use the memory's tools, in one scope."""
+
+    key: KeyDigest = Field(description="SHA-256 of the token.")
+    scope: str = Field(
+        max_length=193, description="The scope it may use: `tenant` or `tenant/name`."
+    )
+
+    @field_validator("scope")
+    @classmethod
+    def _is_scope(cls, scope: str) -> str:
+        if not re.fullmatch(SCOPE_PATTERN, scope):
+            raise ValueError("is not a scope (allowed: tenant, tenant/name)")
+        return scope
+
+
 class MemoryConfig(Section):
     """The store of memory records and working memory."""
 
@@ -47,6 +66,10 @@ class MemoryConfig(Section):
         default=None,
         description="`memory://`, `sqlite:///FILE` or `postgres://…`; default: "
         "`memory.db` beside a ledger that is a file, else in this process.",
+    )
+
+    grants: Mapping[Name, Grant] = Field(
+        default_factory=dict, description="Agents that may use the tools at `/mcp`."
     )
 
     @field_validator("url")

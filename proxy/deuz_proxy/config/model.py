@@ -336,6 +336,8 @@ def redacted(config: Config) -> dict[str, Any]:
     shown["ledger"]["url"] = shown_url(config.ledger.url)
     for tenant in shown["tenants"].values():
         tenant["keys"] = [f"{key[:15]}…" for key in tenant["keys"]]
+    for grant in shown["memory"]["grants"].values():
+        grant["key"] = f"{grant['key'][:15]}…"
     for source in shown["context"]["sources"]:
         for record in source.get("records", ()):
             record["text"] = f"({len(record['text'])} characters)"

@@ -26,7 +26,9 @@ from deuz_proxy.edge.admin_guard import (
     make_guard,
     refuse,
 )
+from deuz_proxy.edge.admin_mcp import add_mcp
 from deuz_proxy.edge.admin_memory import add_memory
+from deuz_proxy.edge.admin_notes import add_notes
 from deuz_proxy.edge.admin_openapi import add_openapi
 from deuz_proxy.edge.admin_page import add_page
 from deuz_proxy.runtime import Runtime
@@ -145,7 +147,9 @@ def make_admin(
     app.router.add_get("/api/v1/config", show_config)
     if parts.runtime is not None:
         add_memory(app, parts.runtime)
+        add_notes(app)
         add_compile(app)
+        add_mcp(app, token)
         add_openapi(app, has_token=token is not None)
     add_page(app)
     return app

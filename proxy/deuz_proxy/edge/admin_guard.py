@@ -93,7 +93,8 @@ def is_address(name: str) -> bool:
 
 def is_open(path: str) -> bool:
     """Whether a path is answered without the token."""
-    return path in {"/", "/healthz", "/readyz"} or path.startswith("/page/")
+    # Who may use the memory's tools is asked where they are served: a grant may, too.
+    return path in {"/", "/healthz", "/readyz", "/mcp"} or path.startswith("/page/")
 
 
 def has_token(request: web.Request, secret: bytes) -> bool:

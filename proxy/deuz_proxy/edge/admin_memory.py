@@ -1,4 +1,4 @@
-"""The memory API: records of a scope, forgetting, exports, working memory.
+"""The memory API: records of a scope, forgetting, exports.
 
 Rules:
 - A scope is named in every call and is all that the call sees.
@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-import msgspec
 from aiohttp import hdrs, web
 
 from deuz_proxy.edge.admin_answers import (
@@ -21,7 +20,6 @@ from deuz_proxy.edge.admin_answers import (
     explained,
     invalid,
     read_bytes,
-    read_json,
     read_model,
     tell,
 )
@@ -32,8 +30,6 @@ from deuz_proxy.edge.admin_bodies import (
     Kept,
     KeptList,
     NamedRecordBody,
-    NotesBody,
-    PatchedBody,
     RecordBody,
     RecordsBody,
     Shown,
@@ -43,7 +39,6 @@ from deuz_proxy.edge.admin_bodies import (
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.forgetting import Forgotten, Memory
 from deuz_proxy.memory.records import Draft, Record, id_fault, scope_fault
-from deuz_proxy.memory.working import WorkingMemory, key_fault
 from deuz_proxy.runtime import Runtime
 
 LIMIT_DEFAULT, LIMIT_CEILING = 100, 500
@@ -67,7 +62,6 @@ def add_memory(app: web.Application, runtime: Callable[[], Runtime]) -> None:
     """Serve the memory API; `runtime` gives what requests are served with now."""
     app[IN_FORCE] = InForce(runtime)
     records, record = "/api/v1/memory/{scope}", "/api/v1/memory/{scope}/{id}"
-    notes = "/api/v1/working-memory/{key}"
     for method, path, handler in (
         ("GET", records, list_records),
         ("PUT", records, put_records),
@@ -78,9 +72,6 @@ def add_memory(app: web.Application, runtime: Callable[[], Runtime]) -> None:
         ("POST", "/api/v1/forget", forget_records),
         ("GET", "/api/v1/memory-export/{scope}", export_records),
         ("POST", "/api/v1/memory-import/{scope}", import_records),
-        ("GET", notes, show_notes),
-        ("PATCH", notes, patch_notes),
-        ("DELETE", notes, drop_notes),
     ):
         app.router.add_route(method, path, explained(handler))
 
@@ -95,13 +86,13 @@ async def list_records(request: web.Request) -> web.Response:
             raise invalid("cursor", "does not go with a query (allowed: one of both)")
         hits = await memory.records.search(scope, text, limit=limit, now=now)
         return tell(ShownList(records=[shown(h.record, h.score) for h in hits]))
-    after = _after(cursor)
+    after = after_cursor(cursor)
     page = await memory.records.page(scope, after=after, limit=limit + 1, now=now)
     has_more = len(page) > limit
     return tell(
         ShownList(
             records=[shown(each) for each in page[:limit]],
-            next_cursor=_cursor(page[limit - 1].id) if has_more else None,
+            next_cursor=next_cursor(page[limit - 1].id) if has_more else None,
         )
     )
 
@@ -172,41 +163,6 @@ async def import_records(request: web.Request) -> web.Response:
     return tell(await _remember(memory, scope, drafts))
 
 
-async def show_notes(request: web.Request) -> web.Response:
-    """Answer with the working memory under a key, empty at revision 0."""
-    key, scope = _key(request), notes_scope(request)
-    snapshot = await _notes(request).read(scope, key)
-    content = msgspec.to_builtins(snapshot)
-    for name in ("applied", "scope", "revision"):
-        del content[name]
-    revision = snapshot.revision
-    return tell(
-        NotesBody(key=key, scope=scope, revision=revision, working_memory=content)
-    )
-
-
-async def patch_notes(request: web.Request) -> web.Response:
-    """Change the working memory under a key."""
-    key, scope = _key(request), notes_scope(request)
-    patched = await _notes(request).patch(scope, key, await read_json(request))
-    return tell(
-        PatchedBody(
-            status=patched.status,
-            revision=patched.revision,
-            reason=patched.reason,
-            ids=list(patched.ids) if patched.status != "rejected" else None,
-            operation=patched.operation,
-        )
-    )
-
-
-async def drop_notes(request: web.Request) -> web.Response:
-    """Forget the working memory under a key."""
-    key, scope = _key(request), notes_scope(request)
-    dropped = await _notes(request).drop(scope, key)
-    return tell(ForgottenBody(forgotten=int(dropped), placements_redacted=0))
-
-
 def scope_of(request: web.Request) -> str:
     """Return the scope in the path.
 
@@ -214,20 +170,6 @@ def scope_of(request: web.Request) -> str:
         Refused: it is none.
     """
     return checked_scope(request.match_info["scope"])
-
-
-def notes_scope(request: web.Request) -> str:
-    """Return the scope in the query; without one it is tenant `default`, if it is one.
-
-    Raises:
-        Refused: it is none, or has to be named.
-    """
-    scope = request.query.get("scope")
-    if scope is not None:
-        return checked_scope(scope)
-    if request.app[IN_FORCE].runtime().config.tenants:
-        raise invalid("scope", "is missing: there are tenants (allowed: ?scope=tenant)")
-    return "default"
 
 
 def checked_scope(scope: str) -> str:
@@ -241,18 +183,19 @@ def checked_scope(scope: str) -> str:
     return scope
 
 
+def memory_of(runtime: Runtime) -> Memory:
+    """Return the memory.
+
+    Raises:
+        StoreFailed: there is none.
+    """
+    if runtime.memory is None:
+        raise StoreFailed(store="memory", operation="open")
+    return runtime.memory
+
+
 def _memory(request: web.Request) -> Memory:
-    memory = request.app[IN_FORCE].runtime().memory
-    if memory is None:
-        raise StoreFailed(store="memory", operation="open")
-    return memory
-
-
-def _notes(request: web.Request) -> WorkingMemory:
-    notes = request.app[IN_FORCE].runtime().notes
-    if notes is None:
-        raise StoreFailed(store="memory", operation="open")
-    return notes
+    return memory_of(request.app[IN_FORCE].runtime())
 
 
 def _id(request: web.Request) -> str:
@@ -262,13 +205,6 @@ def _id(request: web.Request) -> str:
     return record_id
 
 
-def _key(request: web.Request) -> str:
-    key = request.match_info["key"]
-    if fault := key_fault(key):
-        raise invalid("key", fault)
-    return key
-
-
 def _limit(request: web.Request) -> int:
     text = request.query.get("limit", str(LIMIT_DEFAULT))
     if re.fullmatch("[0-9]{1,4}", text) and 1 <= int(text) <= LIMIT_CEILING:
@@ -276,11 +212,17 @@ def _limit(request: web.Request) -> int:
     raise invalid("limit", f"is not a whole number (allowed: 1 to {LIMIT_CEILING})")
 
 
-def _cursor(record_id: str) -> str:
+def next_cursor(record_id: str) -> str:
+    """Return where a list goes on that ended with a record."""
     return base64.urlsafe_b64encode(record_id.encode()).decode().rstrip("=")
 
 
-def _after(cursor: str | None) -> str:
+def after_cursor(cursor: str | None) -> str:
+    """Return the id behind which a cursor goes on, "" for the start.
+
+    Raises:
+        Refused: it is none.
+    """
     if cursor is None:
         return ""
     try:

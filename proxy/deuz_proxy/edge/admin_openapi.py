@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from deuz_proxy import __version__
+from deuz_proxy.config.memory import SCOPE_PATTERN
 from deuz_proxy.edge.admin_bodies import (
     DryRun,
     DryRunBody,
@@ -25,7 +26,7 @@ from deuz_proxy.edge.admin_bodies import (
     ShownList,
 )
 from deuz_proxy.edge.admin_memory import JSON_LINES, LIMIT_CEILING, LIMIT_DEFAULT
-from deuz_proxy.memory.records import MAX_ID_CHARACTERS, SCOPE_PATTERN
+from deuz_proxy.memory.records import MAX_ID_CHARACTERS
 from deuz_proxy.memory.working import KEY_PATTERN
 
 PATH = "/api/v1/openapi.json"

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from deuz_proxy.config.memory import SCOPE_PATTERN
+
 MEMORY_SCOPE = "memory-scope"
 """The provenance of a candidate that is a record of the memory store."""
 
@@ -23,7 +25,6 @@ MAX_SOURCE_KINDS = 16
 DROPPED_SECONDS = 3600.0
 """How long a drop is known: longer than any request waits for its upstream's head."""
 
-SCOPE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(?:/[A-Za-z0-9._@:+-]{1,128})?"
 _SCOPE = re.compile(SCOPE_PATTERN)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _UNCARRIED = re.compile(r"[\x00\ud800-\udfff]")

@@ -83,3 +83,22 @@ def test_a_password_is_neither_shown_nor_told() -> None:
     assert "hush" not in str(redacted(config))
     assert "c:1: memory.url: is not a memory store" in str(caught.value)
     assert "hush" not in str(caught.value)
+
+
+KEY = "sha256:" + "ab" * 32
+
+
+def test_a_grant_is_a_key_and_a_scope_and_its_key_is_not_shown() -> None:
+    text = f"memory: {{grants: {{ada: {{key: '{KEY}', scope: acme/ada}}}}}}"
+    config = parse_config(text, name="c", folder=Path(), environ={})
+
+    assert config.memory.grants["ada"].scope == "acme/ada"
+    assert KEY not in str(redacted(config))
+
+
+@pytest.mark.parametrize("scope", ["", "a b", "a/b/c"])
+def test_a_grant_of_no_scope_is_a_mistake(scope: str) -> None:
+    text = f"memory: {{grants: {{ada: {{key: '{KEY}', scope: '{scope}'}}}}}}"
+
+    with pytest.raises(ConfigInvalid, match="is not a scope"):
+        parse_config(text, name="c", folder=Path(), environ={})
