@@ -97,6 +97,7 @@ from deuz_compiler.wires.overflow import (
     recognise_silent,
 )
 from deuz_compiler.wires.own import summary_body
+from deuz_compiler.wires.parts import Part
 from deuz_compiler.wires.reply import (
     ReplyFacts,
     ReplyMeter,
@@ -110,6 +111,7 @@ from deuz_compiler.wires.requests import (
     may_read_cache,
     part_span,
     read_parts,
+    said_text,
     user_text,
 )
 from deuz_compiler.wires.usage import Usage
@@ -155,6 +157,7 @@ __all__ = [
     "Operation",
     "OverflowSignal",
     "Overhead",
+    "Part",
     "Patched",
     "PlacedRecord",
     "Plan",
@@ -228,6 +231,7 @@ __all__ = [
     "render_tail",
     "request_refresh",
     "retry_step",
+    "said_text",
     "scope_root",
     "seed_of",
     "segment_shares",

@@ -6,20 +6,26 @@ Rules:
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from deuz_compiler import Baseline, Candidate, Checkpoint, Operation, Prefix
-from deuz_proxy.calls import Headers, Reply, Sighting
+from deuz_compiler import Baseline, Candidate, Checkpoint, Envelope, Operation, Prefix
+from deuz_proxy.calls import Call, Headers, Reply, Sighting
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a source is asked: the user's text, a pinned scope and a limit."""
+    """What a source is asked: the user's text, a pinned scope and a limit.
+
+    `envelope` and `history`, its turns' lineage, are for sources that judge by what the
+    conversation holds; they leave the process with nobody.
+    """
 
     text: str
     scope: str
     limit: int
+    envelope: Envelope | None = field(default=None, repr=False)
+    history: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 class Source(Protocol):
@@ -38,6 +44,12 @@ class Source(Protocol):
 
     async def find(self, query: Query) -> Sequence[Candidate]: ...
     async def close(self) -> None: ...
+
+
+class Archive(Protocol):
+    """Who remembers what was said, once a request was accepted. Never waits."""
+
+    def note(self, call: Call) -> None: ...
 
 
 class Breakers(Protocol):

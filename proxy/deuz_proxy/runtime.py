@@ -31,3 +31,4 @@ class Runtime:
     new_trace: Callable[[str | None], Trace] | None = None
     memory: Memory | None = None
     notes: WorkingMemory | None = None
+    archives: tuple[ports.Archive, ...] = ()

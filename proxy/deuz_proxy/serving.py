@@ -7,11 +7,12 @@ Rules:
 
 import random
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
 
-from deuz_proxy.config.memory import memory_url
+from deuz_proxy.config.memory import SQLITE, memory_url
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.http1_connection import Bounds as ConnectionBounds
@@ -19,17 +20,17 @@ from deuz_proxy.edge.http1_server import Http1Server, make_http1_server
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.edge.service import Service
-from deuz_proxy.memory.forgetting import Memory
+from deuz_proxy.memory.forgetting import Forgettable, Memory
 from deuz_proxy.memory.working import WorkingMemory
 from deuz_proxy.observe.events import Listener, Trace
 from deuz_proxy.observe.trace import make_trace, sampler_named
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.sources.build import build_sources, make_breakers
+from deuz_proxy.sources.build import build_sources, make_breakers, transcripts_of
 from deuz_proxy.sources.words import words_of
 from deuz_proxy.stores.build import open_stores
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates
-from deuz_proxy.stores.memory_build import open_memory
+from deuz_proxy.stores.memory_build import MemoryStore, open_memory
 from deuz_proxy.stores.tracker import Tracker
 
 
@@ -63,11 +64,13 @@ class Serving:
             memory_url(config.memory, config.ledger.url), words_of=words_of
         )
         self._stack.push_async_callback(records.close)
+        sources = await build_sources(config, records=records, open_past=open_past)
         self.runtime = Runtime(
             config=config,
             upstreams=upstreams,
             ledger=stores.ledger,
-            sources=await build_sources(config, records=records),
+            sources=sources,
+            archives=transcripts_of(sources),
             breakers=make_breakers(config, clock=time.monotonic),
             tracker=Tracker(new_id=new_id),
             checkpoints=Checkpoints(),
@@ -78,7 +81,9 @@ class Serving:
             monotonic=time.perf_counter,
             new_id=new_id,
             new_trace=trace_maker(self._environ),
-            memory=Memory(records, stores.ledger, clock=time.time),
+            memory=Memory(
+                records, stores.ledger, clock=time.time, others=self._transcripts
+            ),
             notes=WorkingMemory(records, clock=time.time),
         )
         self._stack.push_async_callback(self._close_sources)
@@ -108,10 +113,12 @@ class Serving:
         """Return the runtime of a new config; listening and the ledger stay."""
         memory = self.runtime.memory
         records = memory.records if memory else None
+        sources = await build_sources(config, records=records, open_past=open_past)
         return replace(
             self.runtime,
             config=config,
-            sources=await build_sources(config, records=records),
+            sources=sources,
+            archives=transcripts_of(sources),
             breakers=make_breakers(config, clock=time.monotonic),
             models=Models(config.models),
         )
@@ -123,6 +130,9 @@ class Serving:
             self._server.bounds = connection_bounds(runtime.config)
         for source in old.sources:
             await source.close()
+
+    def _transcripts(self) -> Iterable[Forgettable]:
+        return transcripts_of(self.runtime.sources)
 
     async def _close_sources(self) -> None:
         for source in self.runtime.sources:
@@ -140,6 +150,19 @@ def connection_bounds(config: Config) -> ConnectionBounds:
         head_bytes=limits.max_head_bytes,
         head_lines=limits.max_head_lines,
     )
+
+
+async def open_past(url: str) -> MemoryStore:
+    """Open a store of what was said before; its file is for its owner alone.
+
+    Raises:
+        StoreUnusable: it cannot be opened.
+    """
+    if url.startswith(SQLITE):
+        # A folder that is not there, or not ours, is told by the store itself.
+        with suppress(OSError):
+            Path(url.removeprefix(SQLITE)).touch(mode=0o600)
+    return await open_memory(url, words_of=words_of)
 
 
 def new_id() -> str:

@@ -7,7 +7,7 @@ Rules:
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import Envelope
 from deuz_compiler.wires.lifting import Checkpoint, lift_body
-from deuz_compiler.wires.parts import Part, Place
+from deuz_compiler.wires.parts import Part, Place, words_of
 from deuz_compiler.wires.table import WIRES
 
 
@@ -45,6 +45,15 @@ def part_span(wire: str, raw: bytes, index: int) -> Place:
 def user_text(wire: str, raw: bytes) -> str:
     """Return what the user wrote in the turn, without what the sidecar added."""
     return WIRES[wire].parts.user_text(raw)
+
+
+def said_text(wire: str, raw: bytes) -> str:
+    """Return what was said in the turn, by whoever: no calls, results or blocks.
+
+    Raises:
+        NotLifted: not a turn of this wire.
+    """
+    return words_of(read_parts(wire, raw))
 
 
 def may_read_cache(envelope: Envelope) -> bool:

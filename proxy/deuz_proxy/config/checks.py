@@ -23,6 +23,8 @@ _KIND_OF_TYPE = {
     "http": "rag",
     "store": "memory",
     "mcp": "rag",
+    "transcript": "transcript",
+    "skills": "skills",
 }
 
 
@@ -94,7 +96,9 @@ def _record_ids(document: Document, _: Path) -> Iterator[Fault]:
 def _folders(document: Document, folder: Path) -> Iterator[Fault]:
     seen: dict[Path, int] = {}
     for place, source in _items(document, "context", "sources"):
-        if _text(source, "type") != "files" or not _text(source, "path"):
+        if _text(source, "type") not in ("files", "skills") or not _text(
+            source, "path"
+        ):
             continue
         path = Path(folder, Path(_text(source, "path")).expanduser())
         inner, line = (*place, "path"), document.line(place)

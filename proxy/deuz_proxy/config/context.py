@@ -12,13 +12,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from deuz_proxy.config.inside import SkillsSource, TranscriptSource
 from deuz_proxy.config.memory import StoreSource
 from deuz_proxy.config.outside import HttpSource, McpSource
 from deuz_proxy.config.section import Kind, Section, id_from_kind
 from deuz_proxy.config.values import LastingText, Name, Ratio, Tokens
-
-# Kept as text too: an early mention of a type that comes later deserves its own words.
-PLANNED_SOURCE_TYPES = ("transcript", "skills")
 
 
 def _default_shares() -> Mapping[Kind, Ratio]:
@@ -164,7 +162,13 @@ class FilesSource(Section):
 
 
 SourceConfig = Annotated[
-    StaticSource | FilesSource | HttpSource | StoreSource | McpSource,
+    StaticSource
+    | FilesSource
+    | HttpSource
+    | StoreSource
+    | McpSource
+    | TranscriptSource
+    | SkillsSource,
     Field(discriminator="type"),
 ]
 

@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from deuz_proxy.config.context import PLANNED_SOURCE_TYPES
 from deuz_proxy.config.nodes import Document, Place
 from deuz_proxy.config.values import nearest
 
@@ -106,9 +105,6 @@ def _choice(context: Context) -> str:
 
 def _type_tag(context: Context) -> str:
     allowed = str(context["expected_tags"]).replace("'", "")
-    tag = str(context["tag"])
-    if tag in PLANNED_SOURCE_TYPES:
-        return f"has type {tag}, which this version does not have (allowed: {allowed})"
     return f"has an unknown type (allowed: {allowed})"
 
 
@@ -121,7 +117,7 @@ _PHRASES: Mapping[str, _Phrase] = {
     "literal_error": _choice,
     "union_tag_invalid": _type_tag,
     "union_tag_not_found": lambda _: (
-        "needs a type (allowed: static, files, http, store, mcp)"
+        "needs a type (allowed: static, files, http, store, mcp, transcript, skills)"
     ),
     "greater_than": lambda context: f"is too small (allowed: above {context['gt']})",
     "greater_than_equal": lambda context: (

@@ -11,6 +11,7 @@ Rules:
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from deuz_compiler import Append, Operation, redact_operations
 from deuz_proxy.memory.records import Draft, Record, Records
@@ -29,6 +30,23 @@ class Forgotten:
     placements_redacted: int
 
 
+class Forgettable(Protocol):
+    """Another store of records: what forgetting asks of it, as of `Records`."""
+
+    async def page(
+        self, scope: str, *, after: str, limit: int, now: float
+    ) -> Sequence[Record]:
+        """Return records by id, those behind `after` first."""
+
+    async def drop(self, scope: str, ids: Sequence[str], *, now: float) -> int:
+        """Remove records so that nothing of them is left."""
+
+    async def dropped(
+        self, scope: str, ids: Sequence[str], *, since: float
+    ) -> Sequence[str]:
+        """Return which of the ids were dropped at that time or later."""
+
+
 class _Any:
     """All ids."""
 
@@ -37,12 +55,21 @@ class _Any:
 
 
 class Memory:
-    """Records of all scopes and where they were placed. `clock` is Unix time."""
+    """Records of all scopes and where they were placed. `clock` is Unix time.
+
+    `others` gives further stores that are forgotten from: what was said before.
+    """
 
     def __init__(
-        self, records: Records, ledger: Ledger, *, clock: Callable[[], float]
+        self,
+        records: Records,
+        ledger: Ledger,
+        *,
+        clock: Callable[[], float],
+        others: Callable[[], Iterable[Forgettable]] = tuple,
     ) -> None:
         self.records = records
+        self._others = others
         self._ledger = ledger
         self.clock = clock
 
@@ -60,7 +87,9 @@ class Memory:
         Raises:
             StoreFailed: a store did not answer; what is left is gone at the next try.
         """
-        forgotten = await self.records.drop(scope, ids, now=self.clock())
+        forgotten = 0
+        for store in (self.records, *self._others()):
+            forgotten += await store.drop(scope, ids, now=self.clock())
         return Forgotten(forgotten, await self._redact(scope, frozenset(ids)))
 
     async def forget_scope(self, scope: str) -> Forgotten:
@@ -70,11 +99,10 @@ class Memory:
             StoreFailed: a store did not answer; what is left is gone at the next try.
         """
         forgotten = 0
-        while page := await self.records.page(
-            scope, after="", limit=_PAGE, now=-math.inf
-        ):
-            ids = [record.id for record in page]
-            forgotten += await self.records.drop(scope, ids, now=self.clock())
+        for store in (self.records, *self._others()):
+            while page := await store.page(scope, after="", limit=_PAGE, now=-math.inf):
+                ids = [record.id for record in page]
+                forgotten += await store.drop(scope, ids, now=self.clock())
         return Forgotten(forgotten, await self._redact(scope, _Any()))
 
     async def _redact(self, scope: str, ids: Container[str]) -> int:
@@ -89,7 +117,9 @@ class Memory:
             StoreFailed: a store did not answer.
         """
         for scope, ids in _placed(committed.values()).items():
-            gone = await self.records.dropped(scope, ids, since=since)
+            gone: list[str] = []
+            for store in (self.records, *self._others()):
+                gone += await store.dropped(scope, ids, since=since)
             if gone:
                 late = {
                     key: redact_operations(held, scope, gone)

@@ -2,9 +2,10 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 
-from deuz_proxy.config.context import SourceConfig, StaticSource
+from deuz_proxy.config.context import FilesSource, SourceConfig, StaticSource
+from deuz_proxy.config.inside import SkillsSource, TranscriptSource
 from deuz_proxy.config.memory import StoreSource
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.outside import HttpSource, McpSource
@@ -14,19 +15,32 @@ from deuz_proxy.ports import Source
 from deuz_proxy.sources.breakers import Breakers
 from deuz_proxy.sources.files import FolderFiles
 from deuz_proxy.sources.http import HttpService
+from deuz_proxy.sources.skills import FolderSkills
 from deuz_proxy.sources.static import StaticRecords
 from deuz_proxy.sources.store import StoredRecords
+from deuz_proxy.sources.transcript import Past, Transcript
+
+OpenPast = Callable[[str], Awaitable[Past]]
 
 
 async def build_sources(
-    config: Config, *, records: Records | None = None
+    config: Config,
+    *,
+    records: Records | None = None,
+    open_past: OpenPast | None = None,
 ) -> tuple[Source, ...]:
-    """Return the configured sources, ready to be asked; `records` is the memory store.
+    """Return the configured sources, ready to be asked.
 
-    A folder is read now, so that no request waits for it; one that cannot be read is
+    `records` is the memory store, `open_past` opens one of what was said before. A
+    folder is read now, so that no request waits for it; one that cannot be read is
     answered for when it is asked.
+
+    Raises:
+        StoreUnusable: a store of what was said cannot be opened.
     """
-    return tuple([await _build(each, records) for each in config.context.sources])
+    return tuple(
+        [await _build(each, records, open_past) for each in config.context.sources]
+    )
 
 
 def make_breakers(config: Config, *, clock: Callable[[], float]) -> Breakers:
@@ -40,21 +54,53 @@ def make_breakers(config: Config, *, clock: Callable[[], float]) -> Breakers:
     )
 
 
-async def _build(source: SourceConfig, records: Records | None) -> Source:
-    if isinstance(source, StaticSource):
-        return StaticRecords(source)
-    if isinstance(source, HttpSource):
-        return HttpService(source)
-    if isinstance(source, McpSource):
-        return await _build_mcp(source)
-    if isinstance(source, StoreSource):
-        if records is None:
-            raise ValueError("a source over the memory store, without a memory store")
-        return StoredRecords(source, records, clock=time.time)
+def transcripts_of(sources: Iterable[Source]) -> tuple[Transcript, ...]:
+    """Return the sources that remember what was said."""
+    return tuple([each for each in sources if isinstance(each, Transcript)])
+
+
+async def _build(
+    source: SourceConfig, records: Records | None, open_past: OpenPast | None
+) -> Source:
+    match source:
+        case StaticSource():
+            made: Source = StaticRecords(source)
+        case HttpSource():
+            made = HttpService(source)
+        case StoreSource():
+            made = _build_store(source, records)
+        case SkillsSource():
+            made = FolderSkills(source, clock=time.monotonic)
+        case TranscriptSource():
+            made = await _build_transcript(source, open_past)
+        case McpSource():
+            made = await _build_mcp(source)
+        case _:
+            made = await _build_files(source)
+    return made
+
+
+def _build_store(source: StoreSource, records: Records | None) -> Source:
+    if records is None:
+        raise ValueError("a source over the memory store, without a memory store")
+    return StoredRecords(source, records, clock=time.time)
+
+
+async def _build_files(source: FilesSource) -> Source:
     files = FolderFiles(source, clock=time.monotonic)
     with contextlib.suppress(StoreFailed):
         await files.warm()
     return files
+
+
+async def _build_transcript(
+    source: TranscriptSource, open_past: OpenPast | None
+) -> Source:
+    if open_past is None:
+        raise ValueError("a source over what was said, without a store")
+    made = Transcript(source, await open_past(source.url), clock=time.time)
+    await made.open()
+    return made
 
 
 async def _build_mcp(source: McpSource) -> Source:

@@ -173,7 +173,13 @@ def _undecided(
 async def _gather(call: Call, runtime: Runtime, place: int, reason: str) -> Gathered:
     refresh = runtime.config.context.refresh
     text = _query_text(call, place)
-    query = Query(text, call.identity.scope, refresh.candidates_per_source)
+    query = Query(
+        text,
+        call.identity.scope,
+        refresh.candidates_per_source,
+        call.envelope,
+        call.chain,
+    )
     deadline = asyncio.get_running_loop().time() + refresh.deadline_ms / 1000
     async with asyncio.TaskGroup() as group:
         tasks = [

@@ -75,6 +75,9 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     runtime.checkpoints.keep(call.identity.root, call.envelope.body, checkpoint)
     if compiled.sighting is None or call.is_apart:
         return
+    if call.target.mode == "compile" and call.identity.is_known:
+        for archive in runtime.archives:
+            archive.note(call)
     runtime.tracker.record(
         compiled.sighting,
         call.chain[call.envelope.lead :],

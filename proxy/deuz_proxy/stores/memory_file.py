@@ -143,6 +143,16 @@ class MemoryFile:
             self._merge()
         return dropped
 
+    def trim(self, scope: str, most_in_scope: int, most: int) -> int:
+        """Remove the oldest records over the bounds; return how many."""
+        last = "SELECT row FROM records {} ORDER BY row DESC LIMIT 1 OFFSET ?"
+        here, all_ = last.format("WHERE scope = ?"), last.format("")
+        with _Change(self._connection):
+            gone = self._drop_rows(
+                f"scope = ? AND row <= ({here})", (scope, scope, most_in_scope)
+            )
+            return gone + self._drop_rows(f"row <= ({all_})", (most,))
+
     def dropped(self, scope: str, ids: Sequence[str], since: float) -> Sequence[str]:
         """Return which of the ids were dropped since then."""
         look = "SELECT 1 FROM dropped WHERE key = ? AND at >= ?"

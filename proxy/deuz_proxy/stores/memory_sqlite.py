@@ -79,6 +79,11 @@ class SqliteMemory:
         """Remove records so that nothing of them is left in the file."""
         return await self._run("drop", lambda: self._file.drop(scope, ids, now))
 
+    async def trim(self, scope: str, *, most_in_scope: int, most: int) -> int:
+        """Remove the oldest records over the bounds; return how many."""
+        work = self._file.trim
+        return await self._run("trim", lambda: work(scope, most_in_scope, most))
+
     async def dropped(
         self, scope: str, ids: Sequence[str], *, since: float
     ) -> Sequence[str]:

@@ -9,6 +9,7 @@ from deuz_compiler import (
     may_read_cache,
     part_span,
     read_parts,
+    said_text,
     user_text,
 )
 from deuz_testing.bodies import (
@@ -17,6 +18,7 @@ from deuz_testing.bodies import (
     chat_result,
     compact,
     tool_result,
+    tool_use,
     user,
 )
 
@@ -60,6 +62,15 @@ def test_the_users_words_are_read_without_blocks_of_ours(wire: str) -> None:
     block = '<deuz_context note="n">\nx\n</deuz_context>'
 
     assert user_text(wire, compact(user(f"why?\n\n{block}"))) == "why?"
+
+
+def test_what_was_said_is_read_of_whoever_spoke_without_calls_and_results() -> None:
+    spoken = {"role": "assistant", "content": [{"type": "text", "text": "I look."}]}
+    spoken["content"] += tool_use("t1")["content"]
+
+    assert said_text("anthropic", compact(spoken)) == "I look."
+    assert said_text("anthropic", compact(tool_result("t1", "x"))) == ""
+    assert said_text("anthropic", compact(user("why?"))) == "why?"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from deuz_proxy.config.context import (
     StaticRecord,
     StaticSource,
 )
+from deuz_proxy.config.inside import SkillsSource, TranscriptSource
 from deuz_proxy.config.memory import StoreSource
 from deuz_proxy.config.outside import HttpSource, McpSource
 
@@ -50,11 +51,13 @@ def test_the_type_of_a_source_chooses_its_model() -> None:
     assert isinstance(source(type="files", path="docs"), FilesSource)
     assert isinstance(source(type="http", url="http://kb"), HttpSource)
     assert isinstance(source(type="store"), StoreSource)
+    assert isinstance(source(type="transcript"), TranscriptSource)
+    assert isinstance(source(type="skills", path="s"), SkillsSource)
     by_tool = source(type="mcp", url="http://kb", tool="search")
     assert isinstance(by_tool, McpSource)
 
 
-@pytest.mark.parametrize("kind", ["transcript", "skills", "x"])
+@pytest.mark.parametrize("kind", ["past", "x"])
 def test_source_types_that_are_not_there_are_refused(kind: str) -> None:
     with pytest.raises(ValidationError, match="'static', 'files', 'http'"):
         source(type=kind)

@@ -107,7 +107,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
         "  budget: {max_tokens: many}\n"
         "  sources:\n"
         "    - {type: files, path: ./nope}\n"
-        "    - {type: skills}\n"
+        "    - {type: past}\n"
         "ledger: {url: '${LEDGER}'}\n"
         "on_eror: closed\n"
     )
@@ -125,8 +125,8 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
         "(allowed: 0, 1, 2, …)",
         "f.yaml:8: context.sources[0].path: is not a folder that exists "
         "(allowed: a folder)",
-        "f.yaml:9: context.sources[1]: has type skills, which this version does not "
-        "have (allowed: static, files, http, store, mcp)",
+        "f.yaml:9: context.sources[1]: has an unknown type "
+        "(allowed: static, files, http, store, mcp, transcript, skills)",
         "f.yaml:10: ledger.url: needs the environment variable LEDGER",
         "f.yaml:11: on_eror: is given twice, first on line 4",
     )

@@ -72,17 +72,14 @@ def test_a_key_that_breaks_its_rule_is_blamed_itself() -> None:
             "is not one of the allowed values (allowed: open, closed)",
         ),
         (
-            "context: {sources: [{type: skills}]}",
-            "has type skills, which this version does not have "
-            "(allowed: static, files, http, store, mcp)",
-        ),
-        (
             "context: {sources: [{type: sql}]}",
-            "has an unknown type (allowed: static, files, http, store, mcp)",
+            "has an unknown type "
+            "(allowed: static, files, http, store, mcp, transcript, skills)",
         ),
         (
             "context: {sources: [{id: a}]}",
-            "needs a type (allowed: static, files, http, store, mcp)",
+            "needs a type "
+            "(allowed: static, files, http, store, mcp, transcript, skills)",
         ),
         (
             "context: {refresh: {max_passes: many}}",

@@ -4,14 +4,17 @@ import pytest
 
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.ports import Query
-from deuz_proxy.sources.build import build_sources, make_breakers
+from deuz_proxy.sources.build import build_sources, make_breakers, transcripts_of
 from deuz_proxy.sources.files import FolderFiles
 from deuz_proxy.sources.http import HttpService
+from deuz_proxy.sources.mcp import McpTool
+from deuz_proxy.sources.mcp_resources import McpResources
+from deuz_proxy.sources.skills import FolderSkills
 from deuz_proxy.sources.static import StaticRecords
 from deuz_proxy.sources.store import StoredRecords
 from deuz_proxy.sources.words import words_of
 from deuz_proxy.stores.memory_sqlite import SqliteMemory
-from deuz_testing.line import make_config
+from deuz_testing.line import FixedSource, make_config
 
 SOURCES = """
 context:
@@ -51,6 +54,38 @@ async def test_every_source_has_a_breaker_that_is_closed() -> None:
     after = breakers.admit("rules")
     now[0] += 5
     assert (before, after, breakers.admit("rules")) == (True, False, True)
+
+
+async def test_what_was_said_needs_a_store_and_is_found_among_the_sources() -> None:
+    config = make_config(more="context: {sources: [{type: transcript}]}")
+
+    async def open_past(url: str) -> SqliteMemory:
+        assert url == "memory://"
+        return await SqliteMemory(":memory:", words_of=words_of).open()
+
+    with pytest.raises(ValueError, match="without a store"):
+        await build_sources(config)
+    (source,) = await build_sources(config, open_past=open_past)
+
+    assert transcripts_of([source, FixedSource()]) == (source,)
+    await source.close()
+
+
+async def test_skills_and_servers_are_built_by_their_type(tmp_path: Path) -> None:
+    more = f"""
+context:
+  sources:
+    - {{type: skills, path: "{tmp_path}"}}
+    - {{id: by-tool, type: mcp, command: [/no/such], tool: search}}
+    - {{id: read, type: mcp, command: [/no/such], resources: true}}
+"""
+    skills, by_tool, read = await build_sources(make_config(more=more))
+
+    assert isinstance(skills, FolderSkills)
+    assert isinstance(by_tool, McpTool)
+    assert isinstance(read, McpResources)
+    for source in (skills, by_tool, read):
+        await source.close()
 
 
 async def test_without_sources_there_are_none() -> None:
