@@ -5,6 +5,7 @@ Rules:
 - Draining stops accepting, lets running requests finish within the grace, then ends.
 """
 
+import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -159,10 +160,14 @@ async def open_past(url: str) -> MemoryStore:
         StoreUnusable: it cannot be opened.
     """
     if url.startswith(SQLITE):
-        # A folder that is not there, or not ours, is told by the store itself.
-        with suppress(OSError):
-            Path(url.removeprefix(SQLITE)).touch(mode=0o600)
+        await asyncio.to_thread(_make_private, Path(url.removeprefix(SQLITE)))
     return await open_memory(url, words_of=words_of)
+
+
+def _make_private(file: Path) -> None:
+    # A folder that is not there, or not ours, is told by the store itself.
+    with suppress(OSError):
+        file.touch(mode=0o600)
 
 
 def new_id() -> str:

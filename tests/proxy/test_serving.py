@@ -1,14 +1,17 @@
 """What serves requests: its parts, a reload prepared and taken, a shared address."""
 
+import stat
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from deuz_proxy.config.load import load_config
-from deuz_proxy.errors import ListenFailed
+from deuz_proxy.config.load import load_config, parse_config
+from deuz_proxy.errors import ListenFailed, StoreUnusable
 from deuz_proxy.observe.events import Event
 from deuz_proxy.serving import Serving, new_id, trace_maker
+from deuz_proxy.sources.build import transcripts_of
 from deuz_testing.line import FixedSource
 from deuz_testing.raw_client import ask, request
 
@@ -74,3 +77,30 @@ def test_the_usual_variables_decide_on_sampling(
     environ: dict[str, str], is_sampled: bool
 ) -> None:
     assert trace_maker(environ)(None).is_sampled == is_sampled
+
+
+async def test_what_was_said_is_kept_over_a_reload_in_a_file_of_the_owner_alone(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "past.db"
+    text = f"context: {{sources: [{{type: transcript, url: 'sqlite:///{file}'}}]}}"
+    config = parse_config(text, name="f", folder=tmp_path, environ={})
+    async with AsyncExitStack() as stack:
+        serving = Serving(config, {}, stack)
+        await serving.open(lambda event: None)
+        before = serving.runtime
+        await serving.take(await serving.prepare(config))
+
+        (after,) = serving.runtime.archives
+        assert (after,) != before.archives
+        assert transcripts_of(serving.runtime.sources) == (after,)
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_a_store_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
+    text = "context: {sources: [{type: transcript, url: 'sqlite:///no/such/past.db'}]}"
+    config = parse_config(text, name="f", folder=tmp_path, environ={})
+    async with AsyncExitStack() as stack:
+        with pytest.raises(StoreUnusable):
+            await Serving(config, {}, stack).open(lambda event: None)
