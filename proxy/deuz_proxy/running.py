@@ -95,13 +95,24 @@ async def run_command(
 
 
 def base_urls(listen: str) -> dict[str, str]:
-    """Return the variables that make the common SDKs and agents use this address."""
+    """Return the variables that make the common SDKs and agents use this address.
+
+    `DEUZ_SIDECAR_URL` is the address itself, for a client that needs another form.
+    """
+    # Google's Python SDK asks for /v1/models/…, as OpenAI's does: the name leads it.
+    gemini = f"{listen}/@gemini"
     return {
+        "DEUZ_SIDECAR_URL": listen,
         "OPENAI_BASE_URL": f"{listen}/v1",
         "OPENAI_API_BASE": f"{listen}/v1",
         "ANTHROPIC_BASE_URL": listen,
-        "GOOGLE_GEMINI_BASE_URL": listen,
+        # Where these are set, LiteLLM and LangChain prefer them to the one above.
+        "ANTHROPIC_API_BASE": listen,
+        "ANTHROPIC_API_URL": listen,
+        "GOOGLE_GEMINI_BASE_URL": gemini,
+        "GEMINI_API_BASE": f"{gemini}/v1beta",
         "OLLAMA_HOST": listen,
+        "OLLAMA_API_BASE": listen,
     }
 
 

@@ -1,11 +1,13 @@
 """What the tests of real clients share: each talk is recorded once on each way."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from deuz_testing.frameworks import install_frameworks, running_frameworks
 from deuz_testing.node import install_packages
-from deuz_testing.ways import Recorder
+from deuz_testing.ways import Recorder, Talk
 
 
 @pytest.fixture(scope="session")
@@ -19,12 +21,21 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
 
 
 @pytest.fixture(scope="session")
-def _npm_packages() -> None:
+def _node() -> None:
     install_packages()
 
 
+@pytest.fixture(scope="session")
+def _frameworks() -> Iterator[None]:
+    install_frameworks()
+    with running_frameworks():
+        yield
+
+
 @pytest.fixture(autouse=True)
-def _with_npm_packages(request: pytest.FixtureRequest) -> None:
-    """Install the npm packages when the first test that runs Node comes."""
-    if "node-" in request.node.name:
-        request.getfixturevalue("_npm_packages")
+def _with_what_it_needs(request: pytest.FixtureRequest) -> None:
+    """Install a client when the first test that runs it comes."""
+    callspec = getattr(request.node, "callspec", None)
+    talk = callspec.params.get("talk") if callspec else None
+    if isinstance(talk, Talk) and talk.needs:
+        request.getfixturevalue(f"_{talk.needs}")

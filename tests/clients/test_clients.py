@@ -1,15 +1,17 @@
 """Real clients through the sidecar: what arrives, what comes back, what is told."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from deuz_testing.node import NODE_TALKS
+from deuz_proxy.demo.provider import LoggedRequest
+from deuz_testing.frameworks import FRAMEWORK_TALKS
+from deuz_testing.node import NODE_TALKS, VERCEL_TALKS
 from deuz_testing.talks_anthropic import ANTHROPIC_TALKS
-from deuz_testing.talks_openai import OPENAI_TALKS
+from deuz_testing.talks_openai import OPENAI_TALKS, QUESTIONS
 from deuz_testing.talks_responses import RESPONSES_TALKS
 from deuz_testing.ways import (
     COMPILE,
@@ -22,43 +24,45 @@ from deuz_testing.ways import (
     Talk,
     blocks_of,
     end_to_end_lines,
+    is_lifted,
     without_inserted,
     without_usage,
 )
 
-# Node starts once for each recording, and its packages are installed first.
 IN_PYTHON = OPENAI_TALKS + RESPONSES_TALKS + ANTHROPIC_TALKS
+# What these run is installed first and starts a process.
+LIBRARIES = FRAMEWORK_TALKS + VERCEL_TALKS
 TALKS = [
-    *(pytest.param(talk, id=talk.name) for talk in IN_PYTHON),
-    *(pytest.param(talk, id=talk.name, marks=pytest.mark.e2e) for talk in NODE_TALKS),
+    pytest.param(talk, id=talk.name, marks=[pytest.mark.e2e] if talk.needs else [])
+    for talk in IN_PYTHON + NODE_TALKS + LIBRARIES
 ]
-CONVERSATIONS = [
-    talk
-    for talk in TALKS
-    if isinstance(talk.values[0], Talk) and talk.values[0].is_conversation
-]
-HELD = [
-    talk
-    for talk in TALKS
-    if isinstance(talk.values[0], Talk)
-    and talk.values[0].wire == "openai_responses"
-    and not talk.values[0].is_conversation
-]
+
+
+def choose(fits: Callable[[Talk], bool]) -> list[Any]:
+    return [param for param in TALKS if fits(cast("Talk", param.values[0]))]
+
+
+CONVERSATIONS = choose(lambda talk: talk.is_conversation and is_lifted(talk.wire))
+PASSED_THROUGH = choose(lambda talk: not is_lifted(talk.wire))
+HELD = choose(lambda talk: talk.wire == "openai_responses" and not talk.is_conversation)
+FRAMEWORKS = choose(lambda talk: talk in LIBRARIES)
+METERED = choose(lambda talk: talk.wire != "gemini" or is_lifted("gemini"))
+HISTORIES = ("messages", "input", "contents")
 ANY_WAY = pytest.mark.parametrize("way", [OBSERVE, COMPILE, COMPILE_PART])
 COMPILING = pytest.mark.parametrize("way", [COMPILE, COMPILE_PART])
 
 
-def rendered_messages(body: bytes) -> list[Any]:
-    """Return the messages as a model sees them: no markers, text always in a list."""
+def rendered_turns(body: bytes) -> list[Any]:
+    """Return the turns as a model sees them: no markers, text always in a list."""
     request = json.loads(body)
-    history = request["messages"] if "messages" in request else request["input"]
+    history = next(request[name] for name in HISTORIES if name in request)
     if isinstance(history, str):
         history = [{"role": "user", "content": history}]
     return [_rendered(message) for message in history]
 
 
 def _rendered(message: dict[str, Any]) -> dict[str, Any]:
-    if message.get("type", "message") != "message":
+    if "parts" in message or message.get("type", "message") != "message":
         return message
     content = message["content"] if message.get("content") is not None else []
     if isinstance(content, str):
@@ -72,16 +76,29 @@ def _plain(block: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "type": "text"} if block["type"] == "input_text" else kept
 
 
+def settled_bodies(talk: Talk, recording: Recording) -> list[bytes]:
+    return [talk.settled(logged.body) for logged in recording.requests]
+
+
 def usage_pairs(recording: Recording) -> Iterator[tuple[object, object]]:
     """Yield what the sidecar read of each usage, and what the provider counted."""
     for told, logged in zip(recording.told, recording.requests, strict=True):
         counted = logged.usage
-        if counted is None:
+        if counted is None or not asks_for_usage(logged):
             yield told["usage"], None
             continue
         said = (counted.input_total, counted.cache_read, counted.output)
         usage = told["usage"]
         yield (usage["input_total"], usage["cache_read"], usage["output"]), said
+
+
+def asks_for_usage(logged: LoggedRequest) -> bool:
+    """Tell whether the answer carries usage; a chat stream does only if asked to."""
+    if logged.wire != "openai_chat":
+        return True
+    payload = json.loads(logged.body)
+    options = payload.get("stream_options") or {}
+    return not payload.get("stream") or options.get("include_usage", False)
 
 
 @pytest.mark.parametrize("talk", TALKS)
@@ -90,9 +107,10 @@ def test_observed_the_provider_receives_the_very_bytes_of_the_sdk(
 ) -> None:
     direct, observed = recorded(talk, DIRECT), recorded(talk, OBSERVE)
 
-    received = [(r.method, r.raw_path, r.body) for r in observed.requests]
+    received = [(r.method, r.raw_path) for r in observed.requests]
 
-    assert received == [(r.method, r.raw_path, r.body) for r in direct.requests]
+    assert received == [(r.method, r.raw_path) for r in direct.requests]
+    assert settled_bodies(talk, observed) == settled_bodies(talk, direct)
 
 
 @ANY_WAY
@@ -167,7 +185,7 @@ def test_a_conversation_is_extended_turn_after_turn(
 
 
 @ANY_WAY
-@pytest.mark.parametrize("talk", TALKS)
+@pytest.mark.parametrize("talk", METERED)
 def test_usage_is_read_as_the_provider_counted_it(
     talk: Talk, way: str, recorded: Recorder
 ) -> None:
@@ -182,8 +200,8 @@ def test_compiled_without_the_inserted_ranges_the_body_is_the_sdks(
 ) -> None:
     direct, compiled = recorded(talk, DIRECT), recorded(talk, way)
 
-    sent = [logged.body for logged in compiled.requests]
-    own = [logged.body for logged in direct.requests]
+    sent = settled_bodies(talk, compiled)
+    own = settled_bodies(talk, direct)
 
     assert list(map(without_inserted, sent, own)) == own
 
@@ -209,7 +227,7 @@ def test_compiled_a_request_repeats_the_messages_of_the_one_before(
 ) -> None:
     requests = recorded(talk, way).requests
 
-    sent = [rendered_messages(logged.body) for logged in requests]
+    sent = [rendered_turns(logged.body) for logged in requests]
 
     for earlier, later in pairwise(sent):
         assert later[: len(earlier)] == earlier
@@ -248,6 +266,31 @@ def test_a_history_at_the_provider_is_left_alone_and_its_usage_is_read(
     assert [b.body for _, b in held] == [a.body for a, _ in held]
     assert {told["usage_status"] for told in through.told} == {"reported"}
     assert {told["wire"] for told in through.told} == {"openai_responses"}
+
+
+@ANY_WAY
+@pytest.mark.parametrize("talk", PASSED_THROUGH)
+def test_what_is_not_understood_passes_through(
+    talk: Talk, way: str, recorded: Recorder
+) -> None:
+    direct, through = recorded(talk, DIRECT), recorded(talk, way)
+
+    assert settled_bodies(talk, through) == settled_bodies(talk, direct)
+    assert {told["verdict"] for told in through.told} == {None}
+
+
+@pytest.mark.parametrize("way", [DIRECT, OBSERVE, COMPILE, COMPILE_PART])
+@pytest.mark.parametrize("talk", FRAMEWORKS)
+def test_a_framework_reads_an_answer_to_each_question_and_runs_its_tool(
+    talk: Talk, way: str, recorded: Recorder
+) -> None:
+    recording = recorded(talk, way)
+
+    texts = [result[0] for result in recording.results if result[0]]
+
+    assert len(texts) == len(QUESTIONS)
+    assert all(text.endswith("was read and understood.") for text in texts)
+    assert len(recording.requests) == 2 * len(QUESTIONS)
 
 
 @ANY_WAY

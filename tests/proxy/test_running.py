@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from deuz_proxy.app import Settings, running_app
+from deuz_proxy.config.model import Config
+from deuz_proxy.config.routing import resolve_target
 from deuz_proxy.running import (
     _watch_config,
     base_urls,
@@ -165,6 +168,28 @@ def test_the_common_sdks_are_pointed_at_one_address() -> None:
 
     assert urls["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
     assert urls["OPENAI_BASE_URL"] == "http://127.0.0.1:1/v1"
+    assert urls["DEUZ_SIDECAR_URL"] == "http://127.0.0.1:1"
+
+
+def test_the_variables_of_one_provider_lead_to_one_upstream() -> None:
+    base = "http://127.0.0.1:1"
+
+    led = {
+        name: resolve_target(Config(), url.removeprefix(base) + "/x").upstream
+        for name, url in base_urls(base).items()
+        if url != base
+    }
+
+    assert {name.split("_API")[0].lower() for name in led}
+    assert all(upstream in name.lower() for name, upstream in led.items())
+
+
+def test_what_googles_sdks_ask_for_goes_to_google() -> None:
+    base = urlsplit(base_urls("http://127.0.0.1:1")["GOOGLE_GEMINI_BASE_URL"]).path
+
+    asked = [f"{base}/{v}/models/m:generateContent" for v in ("v1", "v1beta")]
+
+    assert {resolve_target(Config(), path).upstream for path in asked} == {"gemini"}
 
 
 def test_as_many_files_may_be_open_as_the_system_allows() -> None:

@@ -2,34 +2,22 @@
 
 Rules:
 - They are installed once, in the pinned versions, into a folder that git ignores.
-- Without Node or a registry the tests are skipped; with CI set they fail instead.
 - A talk sees the base-URL variables and nothing else of the test's environment.
 """
 
 import json
-import os
 import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from deuz_testing.installing import CLIENTS, give_up, run_installer
 from deuz_testing.talks_anthropic import TOOL
 from deuz_testing.talks_openai import CHAT_TOOL, QUESTIONS, RESULT, SYSTEM
-from deuz_testing.ways import Talk
+from deuz_testing.ways import Talk, client_variables
 
-FOLDER = Path(__file__).resolve().parents[3] / "tests" / "clients"
-INSTALL_SECONDS = 180
 RUN_SECONDS = 60
-_PASSED_ON = (
-    "OPENAI_BASE_URL",
-    "OPENAI_API_KEY",
-    "ANTHROPIC_BASE_URL",
-    "ANTHROPIC_API_KEY",
-    "PATH",
-)
 WORDS = {
     "system": SYSTEM,
     "questions": QUESTIONS,
@@ -39,36 +27,29 @@ WORDS = {
 }
 
 
-def install_packages() -> None:
-    """Install what package.json names, unless it is there in just these versions."""
-    wanted = json.loads((FOLDER / "package.json").read_text())["dependencies"]
-    if all(_installed(name) == version for name, version in wanted.items()):
+def install_packages(folder: Path = CLIENTS) -> None:
+    """Install what the folder's package.json names, unless it is there already.
+
+    No lock file is kept: it would record the addresses of this machine's registry.
+    """
+    wanted = json.loads((folder / "package.json").read_text())["dependencies"]
+    if all(_installed(folder, name) == pin for name, pin in wanted.items()):
         return
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
-        _give_up("no node and npm on PATH")
+        give_up("no node and npm on PATH")
         return
-    # No lock file: it would record the addresses of this machine's registry.
-    command = [npm, "install", "--no-package-lock", "--no-audit", "--no-fund"]
-    run = subprocess.run(
-        command,
-        cwd=FOLDER,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=INSTALL_SECONDS,
-    )
-    if run.returncode:
-        _give_up(f"npm install failed: {run.stderr[-500:]}")
+    options = ("--no-package-lock", "--no-audit", "--no-fund")
+    run_installer((npm, "install", *options), folder)
 
 
-def run_talk(name: str) -> list[Any]:
+def run_talk(script: str, name: str) -> list[Any]:
     """Let Node run one talk and return what its client understood."""
     run = subprocess.run(
-        ["node", str(FOLDER / "talks.mjs"), name],
+        ["node", str(CLIENTS / script), name],
         input=json.dumps(WORDS),
         check=False,
-        env={key: os.environ[key] for key in _PASSED_ON},
+        env=client_variables(),
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS,
@@ -78,8 +59,15 @@ def run_talk(name: str) -> list[Any]:
     return results
 
 
-def _talk(name: str, wire: str, *, is_conversation: bool = True) -> Talk:
-    return Talk(f"node-{name}", wire, partial(run_talk, name), is_conversation)
+def _talk(
+    name: str,
+    wire: str,
+    *,
+    is_conversation: bool = True,
+    script: str = "talks.mjs",
+) -> Talk:
+    run = partial(run_talk, script, name)
+    return Talk(f"node-{name}", wire, run, is_conversation, needs="node")
 
 
 NODE_TALKS = (
@@ -93,14 +81,16 @@ NODE_TALKS = (
     _talk("anthropic-tools", "anthropic"),
     _talk("anthropic-errors", "anthropic", is_conversation=False),
 )
+VERCEL_TALKS = tuple(
+    _talk(f"ai-{name}", wire, script="talks_ai.mjs")
+    for name, wire in (
+        ("chat", "openai_chat"),
+        ("messages", "anthropic"),
+        ("responses", "openai_responses"),
+    )
+)
 
 
-def _installed(name: str) -> str | None:
-    path = FOLDER / "node_modules" / name / "package.json"
+def _installed(folder: Path, name: str) -> str | None:
+    path = folder / "node_modules" / name / "package.json"
     return json.loads(path.read_text())["version"] if path.is_file() else None
-
-
-def _give_up(reason: str) -> None:
-    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)

@@ -7,6 +7,7 @@ Rules:
 - A recording is made once and then only looked at.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,10 +17,12 @@ from typing import Any
 
 import pytest
 
+from deuz_compiler import NotLifted, lift
 from deuz_compiler.wires.own import BLOCK_TAG
 from deuz_proxy.demo.provider import FakeProvider, LoggedRequest
+from deuz_proxy.running import base_urls
 from deuz_testing.provider import provider_in_thread
-from deuz_testing.sidecar import Json, sidecar_config, sidecar_in_thread
+from deuz_testing.sidecar import ROUTES, Json, sidecar_config, sidecar_in_thread
 
 DIRECT, OBSERVE, COMPILE, COMPILE_PART = "direct", "observe", "compile", "compile-part"
 NOW = 1_800_000_000.0
@@ -54,12 +57,23 @@ INSERTED = re.compile(
             rb',\{"role":"user","content":"(?P<turn>%b)"\}' % _BLOCK,
             rb",%b\"(?P<item>%b)\"\}\]\}" % (_ITEM, _BLOCK),
             rb',\{"type":"(?:input_)?text","text":"(?P<part>%b)"\}' % _BLOCK,
+            rb',\{"role":"user","parts":\[\{"text":"(?P<content>%b)"\}\]\}' % _BLOCK,
+            rb',\{"text":"(?P<content_part>%b)"\}' % _BLOCK,
             rb"\\n\\n(?P<spliced>%b)" % _BLOCK,
         )
     )
 )
-_TEXTS = ("beside", "within", "listed", "turn", "item", "part", "spliced")
 _ALONE = ("asked", "asking")
+_TEXTS = tuple(
+    name for name in INSERTED.groupindex if name not in {*_ALONE, "own", "kind"}
+)
+# Nothing in it is the wire's own but what a body needs to be one.
+_SMALLEST: Mapping[str, bytes] = {
+    "anthropic": b'{"model":"m","messages":[{"role":"user","content":"?"}]}',
+    "openai_chat": b'{"model":"m","messages":[{"role":"user","content":"?"}]}',
+    "openai_responses": b'{"model":"m","input":[{"role":"user","content":"?"}]}',
+    "gemini": b'{"contents":[{"role":"user","parts":[{"text":"?"}]}]}',
+}
 NOTES = {
     "payments": "Payments are retried three times; a decline is final.",
     "releases": "Releases stop when half of the error budget is spent.",
@@ -73,7 +87,9 @@ class Talk:
     """What one client does; returns what it got, as JSON values.
 
     In a `conversation` every request continues the one before. `settings` are the
-    provider's, `notes` are the documents of the sidecar's source, by title.
+    provider's, `notes` are the documents of the sidecar's source, by title. `needs`
+    names what has to be installed before it can run. `varying` matches what the client
+    makes up anew each time, such as ids.
     """
 
     name: str
@@ -82,6 +98,12 @@ class Talk:
     is_conversation: bool = True
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=lambda: NOTES)
+    needs: str = ""
+    varying: bytes = rb"(?!)"
+
+    def settled(self, body: bytes) -> bytes:
+        """Return the body with stand-ins, as long, for what the client makes up."""
+        return re.sub(self.varying, lambda found: b"~" * len(found[0]), body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +135,18 @@ class Recorder:
         return known
 
     def _record(self, talk: Talk, way: str) -> Recording:
-        settings = {"minimum_cached_tokens": 16, "cache_step_tokens": 4}
-        provider = FakeProvider(
-            clock=lambda: NOW,
-            alternate=way == COMPILE_PART,
-            **{**settings, **talk.settings},
-        )
+        settings = {
+            "minimum_cached_tokens": 16,
+            "cache_step_tokens": 4,
+            "alternate": way == COMPILE_PART,
+        }
+        provider = FakeProvider(clock=lambda: NOW, **{**settings, **talk.settings})
         with provider_in_thread(provider):
             if way == DIRECT:
-                with client_environment(provider.url):
+                with client_environment(provider.url, is_direct=True):
                     return Recording(talk.run(), tuple(provider.requests))
             folder = self._make_folder(f"{talk.name}-{way}")
-            config = sidecar_config(
-                provider.url,
-                mode=OBSERVE if way == OBSERVE else COMPILE,
-                placement="part" if way == COMPILE_PART else "turn",
-                sources=write_sources(folder, talk.notes),
-            )
+            config = way_config(folder, provider.url, way, talk.notes)
             with sidecar_in_thread(folder, config) as sidecar:
                 with client_environment(sidecar.url):
                     results = talk.run()
@@ -137,16 +154,59 @@ class Recorder:
             return Recording(results, tuple(provider.requests), tuple(told))
 
 
+def is_lifted(wire: str) -> bool:
+    """Tell whether the sidecar understands the bodies of this API, or passes them."""
+    try:
+        lift(wire, _SMALLEST[wire])
+    except NotLifted:
+        return False
+    return True
+
+
+def way_config(folder: Path, provider: str, way: str, notes: Mapping[str, str]) -> Json:
+    """Return the sidecar's config for a way; its documents are in the folder."""
+    mode = OBSERVE if way == OBSERVE else COMPILE
+    # Google's SDKs differ in the version they ask for.
+    paths = (*ROUTES, "/v1/models/*", "/v1beta/models/*")
+    return sidecar_config(
+        provider,
+        placement="part" if way == COMPILE_PART else "turn",
+        sources=write_sources(folder, notes),
+        routes=[{"path": path, "mode": mode} for path in paths],
+    )
+
+
+def direct_variables(provider: str) -> dict[str, str]:
+    """Return the base-URL variables as they are without a sidecar."""
+    return {
+        name: value.replace("/@gemini", "")
+        for name, value in base_urls(provider).items()
+    }
+
+
+KEYS = {
+    "OPENAI_API_KEY": "sk-of-the-test",
+    "ANTHROPIC_API_KEY": "sk-ant-of-the-test",
+    "GEMINI_API_KEY": "key-of-the-test",
+}
+
+
 @contextmanager
-def client_environment(url: str) -> Iterator[None]:
+def client_environment(url: str, *, is_direct: bool = False) -> Iterator[None]:
     """Point the clients at an address, by the variables that their users set."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
-        patch.setenv("OPENAI_BASE_URL", f"{url}/v1")
-        patch.setenv("OPENAI_API_KEY", "sk-of-the-test")
-        patch.setenv("ANTHROPIC_BASE_URL", url)
-        patch.setenv("ANTHROPIC_API_KEY", "sk-ant-of-the-test")
+        for name in ("ANTHROPIC_AUTH_TOKEN", "GOOGLE_API_KEY"):
+            patch.delenv(name, raising=False)
+        variables = direct_variables(url) if is_direct else base_urls(url)
+        for name, value in {**KEYS, **variables}.items():
+            patch.setenv(name, value)
         yield
+
+
+def client_variables() -> dict[str, str]:
+    """Return what a client in a process of its own sees: addresses, keys, programs."""
+    names = (*KEYS, *base_urls(""), "PATH")
+    return {name: os.environ[name] for name in names}
 
 
 def write_sources(folder: Path, notes: Mapping[str, str]) -> tuple[Json, Json]:

@@ -6,7 +6,7 @@ Rules:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from deuz_proxy.demo.provider.answers import count_output, count_reasoning, fit_reply
 from deuz_proxy.demo.provider.cache import BreakpointCache, CacheUse, PrefixCache
@@ -21,7 +21,7 @@ from deuz_proxy.demo.provider.exchange import (
     Reply,
     TokenCount,
 )
-from deuz_proxy.demo.provider.fields import compact, word
+from deuz_proxy.demo.provider.fields import compact, mapping, word
 from deuz_proxy.demo.provider.prompt_responses import items_of
 from deuz_proxy.demo.provider.shape_responses import output_items
 from deuz_proxy.demo.provider.signing import Signer
@@ -29,6 +29,8 @@ from deuz_proxy.demo.provider.window import check_window
 from deuz_proxy.demo.provider.wires import WIRES, check_rules
 
 MAX_HELD_RESPONSES = 1_000
+MAX_HELD_ITEMS = 10_000
+_REFERENCE = "item_reference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,22 @@ class Engine:
             minimum_tokens=minimum, step_tokens=settings.cache_step_tokens
         )
         self._held: dict[tuple[str, str], tuple[Json, ...]] = {}
+        self._items: dict[tuple[str, str], Json] = {}
+
+    def recall_held(self, request: ProviderRequest) -> ProviderRequest | Refusal:
+        """Return the request with what is held for it: a history, items by their id."""
+        history = self.recall_history(request)
+        if isinstance(history, Refusal):
+            return history
+        asked = request.payload.get("input")
+        if request.wire != RESPONSES or not isinstance(asked, list):
+            return replace(request, history=history)
+        items = [self._recall_item(request.credential, item) for item in asked]
+        refusal = next((item for item in items if isinstance(item, Refusal)), None)
+        if refusal is not None:
+            return refusal
+        payload = {**request.payload, "input": items}
+        return replace(request, history=history, payload=payload)
 
     def recall_history(self, request: ProviderRequest) -> tuple[Json, ...] | Refusal:
         """Return the items held for `previous_response_id`."""
@@ -82,6 +100,19 @@ class Engine:
             f"Previous response with id '{previous}' not found.",
             code="previous_response_not_found",
             param="previous_response_id",
+        )
+
+    def _recall_item(self, credential: str, item: object) -> object | Refusal:
+        if mapping(item).get("type") != _REFERENCE:
+            return item
+        item_id = word(mapping(item).get("id"))
+        return self._items.get((credential, item_id)) or Refusal(
+            "unknown_item",
+            f"Item with id '{item_id}' not found. Items are not persisted when `store` "
+            "is set to false. Try again with `store` set to true, or remove this item "
+            "from your input.",
+            status=404,
+            param="input",
         )
 
     def judge(self, request: ProviderRequest, now: float) -> Accepted | Refusal:
@@ -135,7 +166,11 @@ class Engine:
         if request.wire != RESPONSES or request.payload.get("store") is False:
             return
         items = (*request.history, *items_of(request.payload.get("input")))
+        output = output_items(finished)
         key = (request.credential, f"resp_{finished.serial}")
-        self._held[key] = (*items, *output_items(finished))
+        self._held[key] = (*items, *output)
+        self._items.update({(request.credential, item["id"]): item for item in output})
         if len(self._held) > MAX_HELD_RESPONSES:
             del self._held[next(iter(self._held))]
+        while len(self._items) > MAX_HELD_ITEMS:
+            del self._items[next(iter(self._items))]

@@ -12,7 +12,7 @@ import inspect
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -171,10 +171,10 @@ class FakeProvider:
     ) -> web.StreamResponse:
         now = self.clock()
         exchange.created = int(now)
-        history = self._engine.recall_history(asked)
-        if isinstance(history, Refusal):
-            return await exchange.refuse(history)
-        judged = self._engine.judge(replace(asked, history=history), now)
+        held = self._engine.recall_held(asked)
+        if isinstance(held, Refusal):
+            return await exchange.refuse(held)
+        judged = self._engine.judge(held, now)
         if isinstance(judged, Refusal):
             return await exchange.refuse(judged)
         if asked.purpose == "count":

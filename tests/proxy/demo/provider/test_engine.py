@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from deuz_proxy.demo.provider.engine import Accepted, Engine, Settings
+from deuz_proxy.demo.provider.engine import MAX_HELD_ITEMS, Accepted, Engine, Settings
 from deuz_proxy.demo.provider.exchange import (
     ANTHROPIC,
     CHAT,
@@ -132,3 +132,50 @@ def test_a_growing_conversation_reads_what_it_wrote_the_turn_before() -> None:
         # Agents move their marker: the old turn comes back as a plain string.
         turns.append({"role": "user", "content": block["text"]})
         turns.append({"role": "assistant", "content": "answer"})
+
+
+def referring(item_id: str, credential: str = "me") -> ProviderRequest:
+    turns = [
+        {"type": "item_reference", "id": item_id},
+        {"role": "user", "content": "more"},
+    ]
+    payload = {"model": "fake", "input": turns}
+    return ProviderRequest(
+        RESPONSES, "fake", False, payload, b"", credential=credential
+    )
+
+
+def test_an_item_that_is_held_stands_for_its_reference(engine: Engine) -> None:
+    serve(engine, responses("hello"))
+
+    held = engine.recall_held(referring("msg_100"))
+
+    assert isinstance(held, ProviderRequest)
+    items = held.payload["input"]
+    assert [item["role"] for item in items] == ["assistant", "user"]
+    assert items[0]["content"][0]["text"] == "answer"
+
+
+def test_an_item_of_nobody_or_of_another_is_refused(engine: Engine) -> None:
+    serve(engine, responses("hello"))
+    serve(engine, responses("unkept", store=False), serial="2")
+
+    refusals = [
+        engine.recall_held(referring("msg_200")),
+        engine.recall_held(referring("msg_100", credential="you")),
+    ]
+
+    for refusal in refusals:
+        assert isinstance(refusal, Refusal)
+        assert (refusal.rule, refusal.status) == ("unknown_item", 404)
+
+
+def test_items_held_are_bounded_and_the_oldest_goes_first(engine: Engine) -> None:
+    serve(engine, responses("hello"))
+    judged = engine.judge(responses("many"), 0.0)
+    assert isinstance(judged, Accepted)
+
+    engine.finish(judged, Reply((Text("a"),) * MAX_HELD_ITEMS), created=0, serial="2")
+
+    assert isinstance(engine.recall_held(referring("msg_100")), Refusal)
+    assert isinstance(engine.recall_held(referring("msg_200")), ProviderRequest)

@@ -1,0 +1,44 @@
+"""Installs the clients that are no part of the development environment.
+
+Rules:
+- Each has a list of names and versions beside its tests, and goes into a folder that git
+  ignores; what is there already is not installed again.
+- A client that cannot be installed is a failure in CI and a skip elsewhere.
+"""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+CLIENTS = ROOT / "tests" / "clients"
+INSTALLED = ROOT / ".venv"
+INSTALL_SECONDS = 240
+
+
+def run_installer(command: Sequence[str], folder: Path) -> None:
+    """Run a package manager in the folder; the test gives up if it fails."""
+    try:
+        run = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=INSTALL_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        give_up(f"{command[0]} was not through after {INSTALL_SECONDS} s")
+        return
+    if run.returncode:
+        give_up(f"{' '.join(command)} failed: {run.stderr[-500:]}")
+
+
+def give_up(reason: str) -> None:
+    """Skip the test, or fail it where nothing may be missing."""
+    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
