@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from deuz_testing.agents import AgentRecorder
 from deuz_testing.frameworks import install_frameworks, running_frameworks
-from deuz_testing.node import install_packages
+from deuz_testing.node import install_agents, install_packages
 from deuz_testing.ways import Recorder, Talk
 
 
@@ -30,6 +31,21 @@ def _frameworks() -> Iterator[None]:
     install_frameworks()
     with running_frameworks():
         yield
+
+
+@pytest.fixture(scope="session")
+def _agents(_frameworks: None) -> None:
+    install_agents()
+
+
+@pytest.fixture(scope="session")
+def started(_agents: None, tmp_path_factory: pytest.TempPathFactory) -> AgentRecorder:
+    """Give the recording of an agent on a way."""
+
+    def make_folder(name: str) -> Path:
+        return tmp_path_factory.mktemp(name)
+
+    return AgentRecorder(make_folder)
 
 
 @pytest.fixture(autouse=True)

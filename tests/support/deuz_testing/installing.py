@@ -1,8 +1,8 @@
 """Installs the clients that are no part of the development environment.
 
 Rules:
-- Each has a list of names and versions beside its tests, and goes into a folder that git
-  ignores; what is there already is not installed again.
+- Each has a list of names and versions beside its tests, and goes into a folder that
+  git ignores; what is there already is not installed again.
 - A client that cannot be installed is a failure in CI and a skip elsewhere.
 """
 

@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deuz_testing.installing import CLIENTS, give_up, run_installer
+from deuz_testing.installing import CLIENTS, INSTALLED, give_up, run_installer
 from deuz_testing.talks_anthropic import TOOL
 from deuz_testing.talks_openai import CHAT_TOOL, QUESTIONS, RESULT, SYSTEM
 from deuz_testing.ways import Talk, client_variables
 
 RUN_SECONDS = 60
+AGENTS_FOLDER = INSTALLED / "agents"
 WORDS = {
     "system": SYSTEM,
     "questions": QUESTIONS,
@@ -25,6 +26,13 @@ WORDS = {
     "chatTool": CHAT_TOOL,
     "messagesTool": TOOL,
 }
+
+
+def install_agents() -> None:
+    """Install the coding agents of agents.json, unless they are there."""
+    AGENTS_FOLDER.mkdir(parents=True, exist_ok=True)
+    shutil.copy(CLIENTS / "agents.json", AGENTS_FOLDER / "package.json")
+    install_packages(AGENTS_FOLDER)
 
 
 def install_packages(folder: Path = CLIENTS) -> None:

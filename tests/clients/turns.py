@@ -1,0 +1,24 @@
+"""Runs the turns of an agent, one after the other, as a user would in one shell.
+
+It is the command that `deuz-sidecar exec` is given, so that one sidecar sees all turns.
+Each line of standard input is a shell command as JSON, each line of standard output its
+exit code and output; the end of input ends it.
+"""
+
+import json
+import subprocess
+import sys
+
+SECONDS = 60
+
+for line in sys.stdin:
+    run = subprocess.run(
+        json.loads(line),
+        shell=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=SECONDS,
+    )
+    print(json.dumps([run.returncode, run.stdout, run.stderr]), flush=True)
