@@ -258,6 +258,8 @@ _CODEX_WORDS = (
     '-c model_providers.sidecar.base_url="$OPENAI_BASE_URL"'
 )
 _CLAUDE_WORDS = "--model claude-sonnet-4-5 --allowedTools Bash"
+# Without a list of its own it reads that of all models of the world, or fetches it.
+_OPENCODE_WORDS = 'OPENCODE_MODELS_PATH="$HOME/models.json" opencode run'
 _GEMINI_WORDS = "gemini --skip-trust --yolo -m gemini-2.5-flash"
 _LLM_WORDS = "llm -m gpt-4o-mini --functions work_tools.py"
 
@@ -276,11 +278,10 @@ AGENTS = (
     Agent(
         "opencode",
         "openai_chat",
-        (f"opencode run '{FIRST}'", f"opencode run -c '{SECOND}'"),
+        (f"{_OPENCODE_WORDS} '{FIRST}'", f"{_OPENCODE_WORDS} -c '{SECOND}'"),
         "bash",
         {"command": READ_NOTE, "description": "Read the note"},
-        files={"work/opencode.json": json.dumps(_OPENCODE)},
-        environ={"OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        files={"work/opencode.json": json.dumps(_OPENCODE), "models.json": "{}"},
     ),
     Agent(
         "llm",
