@@ -20,6 +20,8 @@ PROGRAMS = {
     "chromium": ("chromium",),
     "docker-compose": ("docker-compose",),
     "nginx-light": ("nginx",),
+    # Its programs are at a path of their version; this one leads to them.
+    "postgresql": ("pg_ctlcluster",),
     "prometheus": ("prometheus", "promtool"),
     "redis-server": ("redis-server",),
     "systemd": ("systemd-analyze",),
