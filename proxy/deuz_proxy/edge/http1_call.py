@@ -1,7 +1,8 @@
 """A request as the line takes it, and the place where its answer goes.
 
 Rules:
-- A body is held in the pieces it came in, and joined once.
+- A body is held in the pieces it came in, and joined once; a large one grows in place,
+  so that it is never here twice.
 - The client gets the lines it is given and this hop's framing, nothing else.
 - What ends short of its framing looks broken.
 """
@@ -9,6 +10,7 @@ Rules:
 import socket
 import struct
 from collections.abc import AsyncIterator, Sequence
+from io import BytesIO
 
 from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import response_headers
@@ -21,6 +23,9 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 # Below it, one copy is cheaper than more buffers to write.
 _JOINED_BYTES = 2**14
+# From here on memory counts for more than the copies of growing: `BytesIO` gives out
+# the very buffer that it wrote to.
+_LARGE_BYTES = 2**23
 _RESET = struct.pack("ii", 1, 0)
 _FIRST_FINAL, _SWITCHED = 200, 101
 _BODYLESS = frozenset({204, 304})
@@ -66,13 +71,23 @@ class Http1Incoming:
         stated = framing.stated_bytes if isinstance(framing, Length) else 0
         if stated > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
-        pieces = []
+        pieces: list[bytes] = []
+        large: BytesIO | None = None
         length = 0
         async for piece in self.stream_body():
             length += len(piece)
             if length > limit_bytes:
                 raise BodyTooLarge(limit_bytes=limit_bytes)
+            if large is not None:
+                large.write(piece)
+                continue
             pieces.append(piece)
+            if length > _LARGE_BYTES:
+                large = BytesIO()
+                large.writelines(pieces)
+                pieces.clear()
+        if large is not None:
+            return large.getvalue()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def stream_body(self) -> AsyncIterator[bytes]:
