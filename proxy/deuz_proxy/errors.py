@@ -82,6 +82,7 @@ class UpstreamUnreachable(SidecarError):
         "dns": "name not found",
         "tls": "TLS handshake failed",
         "timeout": "no connection in time",
+        "proxy": "no way through the environment's proxy",
         "network": "network error",
     }
 

@@ -297,6 +297,10 @@ class Config(Section):
         default=BUILT_IN_UPSTREAMS,
         description="Where requests can go, by name; reached by path or as /@NAME/….",
     )
+    proxy: Literal["environment", "none"] = Field(
+        default="environment",
+        description="Forward proxy to upstreams: as HTTP_PROXY and its like say; none.",
+    )
     routes: tuple[Route, ...] = Field(
         default=(),
         max_length=256,

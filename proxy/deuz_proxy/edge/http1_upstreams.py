@@ -8,24 +8,24 @@ Rules:
   new one made. Once the kernel has taken a byte of it, a request is never sent again.
 - Who closes an idle connection first should be us: we keep it for less time than common
   servers do, and than the upstream says in `Keep-Alive`.
-- Environment proxies are not used: a sidecar's upstreams are named in its config.
+- A forward proxy is used where the rules of `proxies` find one. It gets the whole
+  address of a plain request, and of an encrypted one a tunnel's ends only.
 - Every foreign exception becomes an error of ours here.
 """
 
 import asyncio
-import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from typing import Self
 from urllib.parse import quote, urlsplit
 
-import aiohappyeyeballs
-
 from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import request_headers
 from deuz_proxy.edge.http1_client import Connection, NothingSent
+from deuz_proxy.edge.http1_dial import Dialler, Place
 from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_wire import Lines
+from deuz_proxy.edge.proxies import NO_PROXIES, NoWayThrough, Proxies
 from deuz_proxy.edge.reaching import unreachable
 from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
 
@@ -41,8 +41,6 @@ _GRANTED_SHARE = 0.75
 _OLD_SECONDS = 600.0
 _MOST_IDLE = 256
 _SWEEP_SECONDS = 0.5
-# RFC 8305 recommends it for the second address to be tried beside the first.
-_SECOND_TRY_SECONDS = 0.25
 # Encrypting happens at once, in memory: the loop must be able to serve others.
 _SLICE_BYTES = 2**18
 _MOST_ORIGINS = 1024
@@ -53,18 +51,23 @@ _URL_SAFE = "/%:@!$&'()*+,;=~"
 class Origin:
     """Where an upstream is, and its idle connections, the newest last."""
 
-    __slots__ = ("authority", "host", "idle", "is_tls", "port", "prefix")
+    __slots__ = ("authority", "idle", "is_tls", "own", "place", "prefix")
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, proxies: Proxies) -> None:
         url = urlsplit(base)
-        usual = _PORTS[url.scheme]
+        host, usual = url.hostname or "", _PORTS[url.scheme]
+        port = url.port or usual
+        proxy = proxies.find(url.scheme, host, port)
         self.is_tls = url.scheme == "https"
-        self.host = url.hostname or ""
-        self.port = url.port or usual
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == usual else f":{self.port}"
-        self.authority = name.encode("idna") + port.encode()
+        self.place = Place(host, port, self.is_tls, proxy)
+        self.authority = self.place.name + (b"" if port == usual else b":%d" % port)
         self.prefix = quote(url.path.rstrip("/"), safe=_URL_SAFE).encode()
+        # The lines that are this hop's own in every request.
+        self.own = {b"host": self.authority}
+        if proxy is not None and not self.is_tls:
+            self.prefix = b"http://" + self.authority + self.prefix
+            if proxy.authorization is not None:
+                self.own[b"proxy-authorization"] = proxy.authorization
         self.idle: list[Connection] = []
 
 
@@ -77,19 +80,23 @@ class Http1Upstreams:
         connect_seconds: float,
         idle_seconds: float,
         tls: ssl.SSLContext | None = None,
+        proxies: Proxies = NO_PROXIES,
     ) -> None:
         self._connect_seconds = connect_seconds
         self._idle_seconds = idle_seconds
         self._tls = tls
+        self._proxies = proxies
         self._origins: dict[str, Origin] = {}
         self._connections: dict[Connection, Origin] = {}
         self._tasks = asyncio.TaskGroup()
         self._sweeping: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
+        self._dialler: Dialler
 
     async def open(self) -> Self:
         """Open inside the running loop."""
         self._loop = asyncio.get_running_loop()
+        self._dialler = Dialler(self._tls)
         await self._tasks.__aenter__()
         self._sweep()
         return self
@@ -116,7 +123,7 @@ class Http1Upstreams:
         if self._sweeping is None:
             raise UpstreamUnreachable(upstream=base)
         origin = self._origin(base)
-        own = {b"host": origin.authority} | _framing(headers, body)
+        own = origin.own | _framing(headers, body)
         if upgrade is not None:
             own |= {b"connection": b"Upgrade", b"upgrade": upgrade}
         verb = method.encode("latin-1")
@@ -155,7 +162,10 @@ class Http1Upstreams:
         if origin is None:
             if len(self._origins) >= _MOST_ORIGINS:
                 self._origins.clear()
-            origin = self._origins[base] = Origin(base)
+            try:
+                origin = self._origins[base] = Origin(base, self._proxies)
+            except NoWayThrough as fault:
+                raise unreachable(base, fault) from fault
         return origin
 
     def _idle(self, origin: Origin) -> Connection | None:
@@ -176,7 +186,7 @@ class Http1Upstreams:
         )
         try:
             async with asyncio.timeout(self._connect_seconds):
-                await self._dial(origin, made)
+                await self._dialler.dial(origin.place, made)
         except BaseException as fault:
             # The loop may make it all the same, or end it without a word to it.
             made.abort()
@@ -185,27 +195,6 @@ class Http1Upstreams:
                 raise unreachable(base, fault) from fault
             raise
         return made
-
-    async def _dial(self, origin: Origin, made: Connection) -> None:
-        found = await self._loop.getaddrinfo(
-            origin.host, origin.port, type=socket.SOCK_STREAM
-        )
-        sock = await aiohappyeyeballs.start_connection(
-            found, happy_eyeballs_delay=_SECOND_TRY_SECONDS, loop=self._loop
-        )
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        await self._loop.create_connection(
-            lambda: made,
-            sock=sock,
-            ssl=self._context() if origin.is_tls else None,
-            server_hostname=origin.host if origin.is_tls else None,
-        )
-
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = ssl.create_default_context()
-            self._tls.set_alpn_protocols(["http/1.1"])
-        return self._tls
 
     def _write(
         self, connection: Connection, head: bytes, body: Body, own: dict[bytes, bytes]

@@ -10,12 +10,14 @@ import socket
 import ssl
 from collections.abc import Iterator
 
+from deuz_proxy.edge.proxies import NoWayThrough
 from deuz_proxy.errors import UpstreamUnreachable
 
 # What is asked first wins: a resolver's fault is an OSError as well.
 _KINDS: tuple[
     tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...
 ] = (
+    (NoWayThrough, "proxy"),
     ((socket.gaierror, UnicodeError), "dns"),
     (ssl.SSLError, "tls"),
     (TimeoutError, "timeout"),

@@ -12,6 +12,7 @@ import pytest_asyncio
 from deuz_proxy.edge import http1_upstreams
 from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams, Origin, place_lines
+from deuz_proxy.edge.proxies import NO_PROXIES
 from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
 from deuz_testing.line import until
 from deuz_testing.upstreams import (
@@ -105,7 +106,7 @@ def test_lines_the_client_did_not_send_stand_at_the_ends() -> None:
 def test_an_upstreams_name_is_what_a_client_would_call_it(
     base: str, authority: bytes, prefix: bytes
 ) -> None:
-    origin = Origin(base)
+    origin = Origin(base, NO_PROXIES)
 
     assert (origin.authority, origin.prefix) == (authority, prefix)
 

@@ -5,6 +5,7 @@ import ssl
 
 import pytest
 
+from deuz_proxy.edge.proxies import NoWayThrough
 from deuz_proxy.edge.reaching import unreachable
 from deuz_proxy.errors import UpstreamUnreachable
 
@@ -20,6 +21,7 @@ from deuz_proxy.errors import UpstreamUnreachable
         (OSError(errno.ECONNREFUSED, "Multiple exceptions"), "refused"),
         (OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH)), "network"),
         (ConnectionResetError(), "network"),
+        (NoWayThrough(), "proxy"),
     ],
 )
 def test_a_fault_of_the_system_has_its_kind(fault: OSError, kind: str) -> None:

@@ -272,12 +272,3 @@ async def test_a_body_that_breaks_while_it_is_sent_keeps_its_own_name(
             )
 
         assert not any(got.is_whole for got in upstream.requests)
-
-
-async def test_environment_proxies_are_not_used(
-    upstreams: Http1Upstreams, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    async with raw_upstream() as upstream:
-        assert (await ask(upstreams, upstream.url)).status == 200

@@ -117,7 +117,9 @@ def answer_with(text: bytes, *, closes: bool = False) -> Answer:
 
 
 @asynccontextmanager
-async def raw_upstream(answer: Answer = answer_ok) -> AsyncIterator[RawUpstream]:
+async def raw_upstream(
+    answer: Answer = answer_ok, *, host: str = "127.0.0.1"
+) -> AsyncIterator[RawUpstream]:
     """Listen on a free port for the life of the block."""
     upstream = RawUpstream()
     tasks: set[asyncio.Task[None]] = set()
@@ -131,7 +133,7 @@ async def raw_upstream(answer: Answer = answer_ok) -> AsyncIterator[RawUpstream]
             await _serve(upstream, answer, reader, writer)
         tasks.discard(task)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**20)
+    server = await asyncio.start_server(serve, host, 0, limit=2**20)
     upstream.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield upstream
