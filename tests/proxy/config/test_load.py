@@ -119,7 +119,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_lines() -> None:
         "f.yaml:3: routes[0].upstream: names no configured upstream; did you mean "
         "anthropic? (allowed: anthropic, openai, gemini, ollama)",
         "f.yaml:4: on_eror: is not a known key; did you mean on_error? (allowed: "
-        "listen, admin, upstreams, routes, on_error, tenants, scope, context, "
+        "listen, admin, upstreams, proxy, routes, on_error, tenants, scope, context, "
         "overflow, ledger, memory, models, telemetry, limits)",
         "f.yaml:6: context.budget.max_tokens: is not a whole number "
         "(allowed: 0, 1, 2, …)",
