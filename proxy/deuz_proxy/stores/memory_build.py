@@ -1,6 +1,6 @@
 """The memory store that a config names; the list of kinds is written out here."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from deuz_proxy.config.memory import IN_PROCESS, SQLITE
 from deuz_proxy.errors import StoreUnusable
@@ -10,8 +10,10 @@ from deuz_proxy.stores.memory_terms import Words
 if TYPE_CHECKING:
     from deuz_proxy.stores.memory_postgres import PostgresMemory
 
+MemoryStore: TypeAlias = "SqliteMemory | PostgresMemory"
 
-async def open_memory(url: str, *, words_of: Words) -> "SqliteMemory | PostgresMemory":
+
+async def open_memory(url: str, *, words_of: Words) -> MemoryStore:
     """Open the store at a URL that the config checked.
 
     Raises:

@@ -38,7 +38,7 @@ CREATE TABLE deuz_memory_records (
     scope TEXT COLLATE "C" NOT NULL, id TEXT COLLATE "C" NOT NULL, text TEXT NOT NULL,
     mandatory BOOLEAN NOT NULL, expires_at DOUBLE PRECISION, origin TEXT NOT NULL,
     source_kinds TEXT[] NOT NULL, revision INTEGER NOT NULL, digest TEXT NOT NULL,
-    terms TEXT[] NOT NULL, PRIMARY KEY (scope, id)
+    terms TEXT[] NOT NULL, written BIGSERIAL, PRIMARY KEY (scope, id)
 );
 CREATE INDEX deuz_memory_terms ON deuz_memory_records USING gin (terms);
 CREATE INDEX deuz_memory_expiry ON deuz_memory_records (expires_at)
@@ -71,7 +71,7 @@ ON CONFLICT (scope, id) DO UPDATE SET
     text = excluded.text, mandatory = excluded.mandatory,
     expires_at = excluded.expires_at, origin = excluded.origin,
     source_kinds = excluded.source_kinds, digest = excluded.digest,
-    terms = excluded.terms, revision = held.revision
+    terms = excluded.terms, written = excluded.written, revision = held.revision
         + CASE WHEN held.digest = excluded.digest THEN 0 ELSE 1 END
 RETURNING revision
 """
@@ -194,6 +194,22 @@ class PostgresMemory:
             return int(done.rpartition(" ")[2])
 
         return await self._run("drop", work)
+
+    async def trim(self, scope: str, *, most_in_scope: int, most: int) -> int:
+        """Remove the records written longest ago over the bounds; return how many."""
+        gone = (
+            "DELETE FROM deuz_memory_records WHERE {0} written <= (SELECT written FROM"
+            " deuz_memory_records {1} ORDER BY written DESC LIMIT 1 OFFSET $1)"
+        )
+        here = gone.format("scope = $2 AND", "WHERE scope = $2")
+        everywhere = gone.format("", "")
+
+        async def work(connection: Any) -> int:
+            first: str = await connection.execute(here, most_in_scope, scope)
+            second: str = await connection.execute(everywhere, most)
+            return sum(int(done.rpartition(" ")[2]) for done in (first, second))
+
+        return await self._run("trim", work)
 
     async def dropped(
         self, scope: str, ids: Sequence[str], *, since: float

@@ -84,22 +84,3 @@ async def test_a_closed_store_fails_and_closes_again(tmp_path: Path) -> None:
 
     with pytest.raises(StoreFailed):
         await memory.get("acme", "r", now=NOW)
-
-
-async def test_the_oldest_records_over_the_bounds_are_removed(
-    memory: SqliteMemory,
-) -> None:
-    for number in range(4):
-        for scope in ("a", "b"):
-            await memory.put(scope, Draft(f"r{number}", "green"), now=1.0)
-
-    in_scope = await memory.trim("a", most_in_scope=3, most=99)
-    in_all = await memory.trim("b", most_in_scope=99, most=5)
-
-    kept = {
-        scope: [r.id for r in await memory.page(scope, after="", limit=9, now=1.0)]
-        for scope in ("a", "b")
-    }
-    assert (in_scope, in_all) == (1, 2)
-    assert kept == {"a": ["r2", "r3"], "b": ["r1", "r2", "r3"]}
-    assert await memory.trim("a", most_in_scope=2, most=5) == 0
