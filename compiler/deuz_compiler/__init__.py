@@ -27,9 +27,10 @@ from deuz_compiler.placement.laws import (
     place_for_context,
     place_for_tail,
 )
-from deuz_compiler.prefix import Prefix, prefix_of, with_history
+from deuz_compiler.prefix import Prefix, plain_prefix, prefix_of, with_history
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
+from deuz_compiler.progress import Progress, Resumed, progress_of, resume
 from deuz_compiler.records.candidate import Candidate, Eligibility
 from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest, context_warnings
@@ -88,7 +89,6 @@ from deuz_compiler.verdict import (
     weigh_usage,
 )
 from deuz_compiler.wires.envelope import Edit, Envelope, Span, Turn, lower
-from deuz_compiler.wires.lifting import Checkpoint, checkpoint_of
 from deuz_compiler.wires.overflow import (
     OverflowSignal,
     recognise_blank,
@@ -136,7 +136,6 @@ __all__ = [
     "BudgetWindow",
     "Calibration",
     "Candidate",
-    "Checkpoint",
     "CompactionPolicy",
     "Compilation",
     "CompileFacts",
@@ -163,12 +162,14 @@ __all__ = [
     "Plan",
     "Policy",
     "Prefix",
+    "Progress",
     "Prune",
     "RefreshDecision",
     "RefreshLimits",
     "RefreshState",
     "ReplyFacts",
     "ReplyMeter",
+    "Resumed",
     "SegmentShare",
     "Share",
     "Snapshot",
@@ -186,7 +187,6 @@ __all__ = [
     "ask_once",
     "calibrated",
     "chain",
-    "checkpoint_of",
     "compile_context",
     "compile_json",
     "compile_profile",
@@ -215,8 +215,10 @@ __all__ = [
     "place_for_tail",
     "place_step",
     "plain_elements",
+    "plain_prefix",
     "plan_recovery",
     "prefix_of",
+    "progress_of",
     "project",
     "read_parts",
     "read_snapshot",
@@ -230,6 +232,7 @@ __all__ = [
     "render_summary",
     "render_tail",
     "request_refresh",
+    "resume",
     "retry_step",
     "said_text",
     "scope_root",

@@ -30,17 +30,20 @@ def seed_of(root: bytes) -> int:
     return int.from_bytes(root[8:16], "big")
 
 
-def chain(envelope: Envelope, *, root: bytes) -> tuple[bytes, ...]:
+def chain(
+    envelope: Envelope, *, root: bytes, known: tuple[bytes, ...] = ()
+) -> tuple[bytes, ...]:
     """Return one 24-byte key for each turn: entry i stands for the turns 0 to i.
 
     Leading system turns all have the key of the empty history. The first eight bytes
-    are the root's, so a collision can never cross a scope.
+    are the root's, so a collision can never cross a scope. `known` are the keys of the
+    first turns under this root, where they were made before.
     """
-    link = root
     scope = root[:8]
+    link = known[-1][8:] if known else root
     keys = []
-    for index, turn in enumerate(envelope.turns):
+    for index in range(len(known), len(envelope.turns)):
         if index >= envelope.lead:
-            link = xxhash.xxh3_128_digest(link + turn.digest)
+            link = xxhash.xxh3_128_digest(link + envelope.turns[index].digest)
         keys.append(scope + link)
-    return tuple(keys)
+    return known + tuple(keys)

@@ -101,7 +101,45 @@ def prefix_of(envelope: Envelope, elements: Sequence[Element]) -> Prefix:
 
     Leading system turns are the segment `system`, not part of the packed history.
     """
-    return with_history(_bare(envelope), envelope, elements)
+    return with_history(_head_of(envelope, None), envelope, elements)
+
+
+class Shared(msgspec.Struct, frozen=True):
+    """What a request has in common with an earlier one, whose prefix is known.
+
+    The first `turns` turns and the first `offset` bytes of both bodies are the same;
+    `lead` counts the earlier one's leading system turns.
+    """
+
+    prefix: Prefix
+    turns: int
+    offset: int
+    lead: int
+
+
+def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
+    """Return the prefix of a request as the client sent it.
+
+    Leading system turns are the segment `system`, not part of the packed history. What
+    is shared with an earlier request is taken over, not counted again.
+    """
+    lead = envelope.lead
+    head = _head_of(envelope, shared)
+    if shared is None or shared.turns <= lead:
+        new = envelope.turns[lead:]
+        return _packed(head, [t.digest for t in new], [t.tokens for t in new])
+    count = shared.turns - lead
+    old, new = shared.prefix, envelope.turns[shared.turns :]
+    counts = [turn.tokens for turn in new]
+    known_tokens = old.history_tokens - old.tokens_from(count)
+    return msgspec.structs.replace(
+        head,
+        digests=old.digests[: count * DIGEST_BYTES]
+        + b"".join([turn.digest[:DIGEST_BYTES] for turn in new]),
+        tokens=old.tokens[: count * TOKEN_BYTES]
+        + struct.pack(f"<{len(counts)}I", *counts),
+        history_tokens=known_tokens + sum(counts),
+    )
 
 
 def with_history(
@@ -110,30 +148,53 @@ def with_history(
     """Return the prefix with another history behind the same head."""
     lead = envelope.lead
     history = [e for e in elements if e.turn >= lead] if lead else elements
-    counts = [e.tokens for e in history]
+    return _packed(prefix, [e.digest for e in history], [e.tokens for e in history])
+
+
+def _packed(prefix: Prefix, digests: Sequence[bytes], counts: Sequence[int]) -> Prefix:
     return msgspec.structs.replace(
         prefix,
-        digests=b"".join([e.digest[:DIGEST_BYTES] for e in history]),
+        digests=b"".join([digest[:DIGEST_BYTES] for digest in digests]),
         tokens=struct.pack(f"<{len(counts)}I", *counts),
         history_tokens=sum(counts),
     )
 
 
-def _bare(envelope: Envelope) -> Prefix:
+def _head_of(envelope: Envelope, shared: Shared | None) -> Prefix:
     body = envelope.body
     params = b"".join(
-        name.encode() + body[span.start : span.end] for name, span in envelope.params
+        [name.encode() + body[span.start : span.end] for name, span in envelope.params]
     )
     return Prefix(
         model=Segment(_digest(envelope.model.encode()), 0, 0, 0),
         params=Segment(_digest(params), 0, *_first_param(envelope)),
-        tools=_tools(body, envelope.tools),
-        system=_system(envelope),
+        tools=_known_tools(envelope, shared) or _tools(body, envelope.tools),
+        system=_known_system(envelope, shared) or _system(envelope),
         digests=b"",
         tokens=b"",
         history_tokens=0,
         is_params_last=envelope.is_params_last,
     )
+
+
+def _known_tools(envelope: Envelope, shared: Shared | None) -> Segment | None:
+    if shared is None or envelope.tools is None:
+        return None
+    return _same(shared.prefix.tools, envelope.tools, shared)
+
+
+def _known_system(envelope: Envelope, shared: Shared | None) -> Segment | None:
+    if shared is None or envelope.lead != shared.lead or shared.lead > shared.turns:
+        return None
+    if envelope.system is not None:
+        return _same(shared.prefix.system, envelope.system, shared)
+    return shared.prefix.system if envelope.lead else None
+
+
+def _same(known: Segment, span: Span, shared: Shared) -> Segment | None:
+    """Return the earlier segment if it is made of the very bytes that stand here."""
+    is_same = (known.start, known.end) == (span.start, span.end)
+    return known if is_same and span.end <= shared.offset else None
 
 
 def first_difference(old: Prefix, new: Prefix) -> Difference | None:

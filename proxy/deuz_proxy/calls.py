@@ -19,6 +19,7 @@ from deuz_compiler import (
     OverflowSignal,
     Prefix,
     ReplyMeter,
+    Resumed,
     SegmentShare,
     Snapshot,
     Surface,
@@ -97,10 +98,11 @@ class Identity(msgspec.Struct, frozen=True):
 class Call(msgspec.Struct, frozen=True):
     """An admitted request. `body` is None when it is streamed through.
 
-    Without an envelope, `passthrough` says why the body is not touched. A call is apart
-    whose client asked for less than its route compiles: it goes without what stands in
-    the conversation's other requests, and is no measure for them. `packed` is the body
-    as it came where `body` is a decoded copy; `codings` are what its header names.
+    Without an envelope, `passthrough` says why the body is not touched. `resumed` is
+    what an earlier request of the conversation told of this one. A call is apart whose
+    client asked for less than its route compiles: it goes without what stands in the
+    conversation's other requests, and is no measure for them. `packed` is the body as
+    it came where `body` is a decoded copy; `codings` are what its header names.
     """
 
     id: str
@@ -114,6 +116,7 @@ class Call(msgspec.Struct, frozen=True):
     passthrough: str | None = None
     envelope: Envelope | None = None
     chain: tuple[bytes, ...] = ()
+    resumed: Resumed | None = None
     is_probe: bool = False
     is_apart: bool = False
     codings: tuple[bytes, ...] = ()

@@ -22,8 +22,7 @@ from deuz_compiler import (
     chain,
     judge,
     lift,
-    plain_elements,
-    prefix_of,
+    plain_prefix,
     scope_root,
     seed_of,
 )
@@ -149,7 +148,7 @@ def _judge(
     number: int, envelope: Envelope, tracker: Tracker, shown: dict[str, int]
 ) -> Finding:
     keys = chain(envelope, root=_ROOT)[envelope.lead :]
-    prefix = prefix_of(envelope, plain_elements(envelope))
+    prefix = plain_prefix(envelope)
     sighting = tracker.sight(keys, prefix, session=None, is_probe=False)
     current = Baseline(prefix, prefix, float(number), 0.0)
     verdict = judge(

@@ -9,7 +9,15 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from deuz_compiler import Baseline, Candidate, Checkpoint, Envelope, Operation, Prefix
+from deuz_compiler import (
+    Baseline,
+    Candidate,
+    Envelope,
+    Operation,
+    Prefix,
+    Progress,
+    Resumed,
+)
 from deuz_proxy.calls import Call, Headers, Reply, Sighting
 
 
@@ -125,8 +133,8 @@ class Client(Protocol):
 class Checkpoints(Protocol):
     """Where bodies of a scope were understood up to."""
 
-    def find(self, root: bytes, body: bytes) -> Checkpoint | None: ...
-    def keep(self, root: bytes, body: bytes, checkpoint: Checkpoint) -> None: ...
+    def find(self, root: bytes, body: bytes) -> Resumed | None: ...
+    def keep(self, root: bytes, body: bytes, progress: Progress) -> None: ...
 
 
 class Tracker(Protocol):

@@ -8,8 +8,9 @@ import pytest
 
 from deuz_compiler import (
     Candidate,
-    Checkpoint,
     Operation,
+    Progress,
+    Resumed,
 )
 from deuz_proxy.errors import StoreFailed, UpstreamBroken, UpstreamUnreachable
 from deuz_proxy.ports import Query
@@ -213,10 +214,10 @@ async def test_a_full_ledger_keeps_answering(told: Told, source: FixedSource) ->
 
 
 class BrokenCheckpoints:
-    def find(self, root: bytes, body: bytes) -> Checkpoint | None:
+    def find(self, root: bytes, body: bytes) -> Resumed | None:
         raise RuntimeError("secret")
 
-    def keep(self, root: bytes, body: bytes, checkpoint: Checkpoint) -> None:
+    def keep(self, root: bytes, body: bytes, progress: Progress) -> None:
         raise RuntimeError("secret")
 
 

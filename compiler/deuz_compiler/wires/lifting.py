@@ -73,12 +73,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...]
     seed: int
 
-    def is_prefix_of(self, body: bytes) -> bool:
-        """Tell whether the body starts with the very bytes of this checkpoint."""
+    def hash_start(self, body: bytes) -> xxhash.xxh3_128 | None:
+        """Return a hasher of the body's start; None if it is not this checkpoint's."""
         if not 0 < self.offset < len(body):
-            return False
-        view = memoryview(body)[: self.offset]
-        return xxhash.xxh3_128_digest(view) == self.digest
+            return None
+        hasher = xxhash.xxh3_128(memoryview(body)[: self.offset])
+        return hasher if hasher.digest() == self.digest else None
 
 
 def lift_body(
@@ -106,8 +106,16 @@ def lift_body(
     return _envelope(rules, body, by_key, turns)
 
 
-def checkpoint_of(envelope: Envelope, *, seed: int = 0) -> Checkpoint:
-    """Return the checkpoint up to which the next request will most likely agree."""
+def checkpoint_of(
+    envelope: Envelope,
+    *,
+    seed: int = 0,
+    hashed: tuple[int, xxhash.xxh3_128] | None = None,
+) -> Checkpoint:
+    """Return the checkpoint up to which the next request will most likely agree.
+
+    `hashed` is a hasher that has taken that many bytes of the body: it is not changed.
+    """
     body, turns = envelope.body, envelope.turns
     if body[envelope.history.start] != _LIST:
         # A text has no turn to resume behind: offset 0 is no body's prefix.
@@ -118,9 +126,18 @@ def checkpoint_of(envelope: Envelope, *, seed: int = 0) -> Checkpoint:
             count = index
             break
     offset = turns[count - 1].end if count else envelope.history.start + 1
-    digest = xxhash.xxh3_128_digest(memoryview(body)[:offset])
+    done, hasher = hashed or (0, xxhash.xxh3_128())
+    if done > offset:
+        done, hasher = 0, xxhash.xxh3_128()
+    hasher = hasher.copy()
+    hasher.update(memoryview(body)[done:offset])
     return Checkpoint(
-        offset, digest, envelope.history.start, envelope.before, turns[:count], seed
+        offset,
+        hasher.digest(),
+        envelope.history.start,
+        envelope.before,
+        turns[:count],
+        seed,
     )
 
 

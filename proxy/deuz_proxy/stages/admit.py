@@ -100,15 +100,22 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
     body, identity = call.body, call.identity
     if body is None or call.passthrough is not None:
         return call
-    known = runtime.checkpoints.find(identity.root, body)
+    resumed = runtime.checkpoints.find(identity.root, body)
+    known = resumed.progress if resumed else None
     try:
-        envelope = lift(call.target.api, body, seed=identity.seed, known=known)
+        envelope = lift(
+            call.target.api,
+            body,
+            seed=identity.seed,
+            known=known.checkpoint if known else None,
+        )
     except NotLifted as fault:
         return replace(call, passthrough=fault.reason)
     return replace(
         call,
         envelope=envelope,
-        chain=chain(envelope, root=identity.root),
+        chain=chain(envelope, root=identity.root, known=known.keys if known else ()),
+        resumed=resumed,
         is_probe=_is_probe(envelope),
         passthrough="observe" if call.target.mode == "observe" else None,
     )

@@ -26,8 +26,7 @@ from deuz_compiler import (
     lower,
     matching_baseline,
     part_span,
-    plain_elements,
-    prefix_of,
+    plain_prefix,
     project,
     segment_shares,
     was_redacted,
@@ -41,6 +40,8 @@ from deuz_proxy.runtime import Runtime
 from deuz_proxy.tails import make_tail
 
 Operations = Mapping[int, tuple[Operation, ...]]
+
+_BARE = Surface(edits=(), elements=(), blocks=())
 
 
 def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
@@ -119,18 +120,17 @@ def lay_out(
 ) -> Compiled:
     """Return the request with the operations applied and its prefix judged."""
     envelope = _envelope(call)
-    plain = plain_elements(envelope)
-    surface = project(
-        envelope,
-        operations,
-        part_span,
-        plain=plain,
-        ending=tail.ending if tail else None,
-    )
-    inbound = prefix_of(envelope, plain)
+    shared = call.resumed.progress.shared if call.resumed else None
+    inbound = plain_prefix(envelope, shared)
+    # Most conversations have nothing added: they cost no element for each turn.
+    surface = _BARE
+    if operations or tail is not None:
+        ending = tail.ending if tail else None
+        surface = project(envelope, operations, part_span, ending=ending)
     is_changed = bool(surface.edits) and call.target.mode == "compile"
-    shown = surface.elements if is_changed else plain
-    outbound = with_history(inbound, envelope, shown) if is_changed else inbound
+    outbound = inbound
+    if is_changed:
+        outbound = with_history(inbound, envelope, surface.elements)
     sighting = runtime.tracker.sight(
         call.chain[envelope.lead :],
         inbound,
@@ -147,7 +147,8 @@ def lay_out(
     )
     reference = matching_baseline(sighting.baselines, current)
     # What nothing was added to has no element of ours, however long it is.
-    ours = [e.is_ours for e in shown if e.turn >= envelope.lead] if is_changed else ()
+    added = surface.elements if is_changed else ()
+    ours = [e.is_ours for e in added if e.turn >= envelope.lead]
     return Compiled(
         body=lower(envelope.body, surface.edits) if is_changed else envelope.body,
         surface=surface,

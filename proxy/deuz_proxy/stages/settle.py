@@ -18,8 +18,8 @@ from deuz_compiler import (
     ReplyFacts,
     Usage,
     Verdict,
-    checkpoint_of,
     may_read_cache,
+    progress_of,
     weigh_usage,
 )
 from deuz_proxy.calls import Call, Compiled, Sent, Totals
@@ -71,8 +71,14 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
             await _commit(call, compiled, runtime)
         except StoreFailed as fault:
             runtime.notice(FaultCaught(call.target.route, "settle", fault.code))
-    checkpoint = checkpoint_of(call.envelope, seed=call.identity.seed)
-    runtime.checkpoints.keep(call.identity.root, call.envelope.body, checkpoint)
+    progress = progress_of(
+        call.envelope,
+        call.chain,
+        compiled.inbound,
+        seed=call.identity.seed,
+        resumed=call.resumed,
+    )
+    runtime.checkpoints.keep(call.identity.root, call.envelope.body, progress)
     if compiled.sighting is None or call.is_apart:
         return
     if call.target.mode == "compile" and call.identity.is_known:

@@ -9,11 +9,11 @@ from deuz_compiler import (
     Edit,
     Envelope,
     NotLifted,
-    checkpoint_of,
     lift,
     lower,
     project,
 )
+from deuz_compiler.wires.lifting import checkpoint_of
 from deuz_compiler.wires.members import BOM
 from deuz_testing.bodies import (
     anthropic_body,
@@ -94,7 +94,7 @@ def test_a_resumed_lift_is_the_lift_of_the_whole(
     end = envelope.history.end - 1
     grown = first[:end] + more + first[end:]
 
-    assert checkpoint.is_prefix_of(grown)
+    assert checkpoint.hash_start(grown) is not None
     assert lift(wire, grown, seed=7, known=checkpoint) == lift(wire, grown, seed=7)
 
 
@@ -107,7 +107,7 @@ def test_a_checkpoint_stands_before_the_first_marked_turn() -> None:
     assert len(checkpoint.turns) == 2
     moved = anthropic_body([user("a"), assistant("x"), user("b"), user("c")])
     # The marker has moved on: the bytes of the turn that had it are others now.
-    assert checkpoint.is_prefix_of(moved)
+    assert checkpoint.hash_start(moved) is not None
     assert lift("anthropic", moved).turns[2].digest == (
         lift("anthropic", body).turns[2].digest
     )
@@ -127,7 +127,7 @@ def test_a_body_that_is_the_checkpoint_itself_is_no_continuation() -> None:
     body = anthropic_body([user("a")])
     checkpoint = checkpoint_of(lift("anthropic", body))
 
-    assert not checkpoint.is_prefix_of(body[: checkpoint.offset])
+    assert checkpoint.hash_start(body[: checkpoint.offset]) is None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_compiler import checkpoint_of, lift
+from deuz_compiler import Progress, chain, lift, plain_prefix, progress_of
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_testing.bodies import anthropic_body, user
 
@@ -11,7 +11,13 @@ def body_of(*texts: str) -> bytes:
 
 
 def keep(store: Checkpoints, body: bytes, root: bytes = b"root") -> None:
-    store.keep(root, body, checkpoint_of(lift("anthropic", body)))
+    store.keep(root, body, progress(body, root))
+
+
+def progress(body: bytes, root: bytes = b"root") -> Progress:
+    envelope = lift("anthropic", body)
+    keys = chain(envelope, root=root)
+    return progress_of(envelope, keys, plain_prefix(envelope), seed=0)
 
 
 LONG = "word " * 300
@@ -24,8 +30,9 @@ def test_a_body_that_goes_on_finds_where_it_was_understood_up_to() -> None:
     found = store.find(b"root", body_of(LONG, "more"))
 
     assert found is not None
-    assert len(found.turns) == 1
-    resumed = lift("anthropic", body_of(LONG, "more"), known=found)
+    known = found.progress.checkpoint
+    assert len(known.turns) == 1
+    resumed = lift("anthropic", body_of(LONG, "more"), known=known)
     fresh = lift("anthropic", body_of(LONG, "more"))
     assert resumed == fresh
 
@@ -38,7 +45,7 @@ def test_the_longest_checkpoint_wins() -> None:
     found = store.find(b"root", body_of(LONG, LONG, "more"))
 
     assert found is not None
-    assert len(found.turns) == 2
+    assert len(found.progress.checkpoint.turns) == 2
 
 
 def test_another_scope_or_another_start_finds_nothing() -> None:
@@ -93,4 +100,4 @@ def test_what_is_found_is_always_a_start_of_the_body(
 
     for other in (body_of(first.hex(), second.hex()), second, body):
         found = store.find(b"root", other)
-        assert found is None or found.is_prefix_of(other)
+        assert found is None or found.progress.checkpoint.hash_start(other)

@@ -1,0 +1,62 @@
+"""How far a conversation is understood, so that its next request goes on from there.
+
+Rules:
+- The cost of a request grows with its new bytes: what it shares with an earlier request
+  of its conversation is hashed once, and neither read nor counted again.
+- What is gone on with is what reading everything anew would give: it saves time only.
+"""
+
+import msgspec
+import xxhash
+
+from deuz_compiler.prefix import Prefix, Shared
+from deuz_compiler.wires.envelope import Envelope
+from deuz_compiler.wires.lifting import Checkpoint, checkpoint_of
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """What is known of a body up to its checkpoint: lineage keys and plain prefix.
+
+    `keys` has one key for each of the checkpoint's turns.
+    """
+
+    checkpoint: Checkpoint
+    keys: tuple[bytes, ...]
+    shared: Shared
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """A body that goes on where an earlier one was understood up to.
+
+    `hasher` has taken its bytes up to there.
+    """
+
+    progress: Progress
+    hasher: xxhash.xxh3_128
+
+
+def resume(progress: Progress, body: bytes) -> Resumed | None:
+    """Return the progress for this body; None unless its bytes are the start of it."""
+    hasher = progress.checkpoint.hash_start(body)
+    return None if hasher is None else Resumed(progress, hasher)
+
+
+def progress_of(
+    envelope: Envelope,
+    keys: tuple[bytes, ...],
+    prefix: Prefix,
+    *,
+    seed: int,
+    resumed: Resumed | None = None,
+) -> Progress:
+    """Return how far this request is understood.
+
+    `keys` are its lineage keys, `prefix` is its plain prefix.
+    """
+    hashed = None
+    if resumed is not None:
+        hashed = resumed.progress.checkpoint.offset, resumed.hasher
+    checkpoint = checkpoint_of(envelope, seed=seed, hashed=hashed)
+    count = len(checkpoint.turns)
+    shared = Shared(prefix, count, checkpoint.offset, envelope.lead)
+    return Progress(checkpoint, keys[:count], shared)
