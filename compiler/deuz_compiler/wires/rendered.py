@@ -11,7 +11,6 @@ import msgspec
 from deuz_compiler.wires.members import array_elements, object_members, without_members
 
 MARKERS = frozenset({"cache_control", "prompt_cache_breakpoint"})
-_MARKER_BYTES = (b'"cache_control"', b'"prompt_cache_breakpoint"')
 _BLOCKS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = 0x5B  # An opening bracket.
@@ -19,17 +18,18 @@ _LIST = 0x5B  # An opening bracket.
 
 def has_marker(raw: bytes) -> bool:
     """Tell whether the text may hold a cache marker."""
-    return any(marker in raw for marker in _MARKER_BYTES)
+    return b'"cache_control"' in raw or b'"prompt_cache_breakpoint"' in raw
 
 
-def rendered_turn(raw: bytes, content: bytes) -> bytes:
+def rendered_turn(raw: bytes, content: bytes, *marks: msgspec.Raw) -> bytes:
     """Return the turn's text without markers, a lone text block as plain string.
 
-    `content` is the turn's content as it stands in `raw`; empty if it has none.
+    `content` is the turn's content as it stands in `raw`, empty if it has none; `marks`
+    are the turn's own markers. A string holds none: it is not searched for them.
     """
-    is_marked = has_marker(raw)
     if content[:1] != b"[":
-        return without_members(raw, MARKERS) if is_marked else raw
+        return without_members(raw, MARKERS) if any(map(bytes, marks)) else raw
+    is_marked = has_marker(raw)
     inner = _rendered_content(content, is_marked=is_marked)
     if inner is content:
         return raw

@@ -1,9 +1,11 @@
 import json
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from deuz_compiler.wires.rendered import (
+    MARKERS,
     has_marker,
     rendered_list,
     rendered_turn,
@@ -14,7 +16,8 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 
 
 def rendered(message: Mapping[str, object]) -> bytes:
-    return rendered_turn(compact(message), compact(message.get("content", "")))
+    marks = [msgspec.Raw(compact(message[name])) for name in MARKERS & message.keys()]
+    return rendered_turn(compact(message), compact(message.get("content", "")), *marks)
 
 
 def test_a_string_and_a_list_of_one_text_block_are_the_same() -> None:

@@ -18,6 +18,8 @@ from deuz_compiler.wires.writing import Writing
 class _Message(msgspec.Struct, frozen=True):
     role: str
     content: msgspec.Raw = msgspec.Raw(b"")
+    cache_control: msgspec.Raw = msgspec.Raw(b"")
+    prompt_cache_breakpoint: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Kind(msgspec.Struct):
@@ -35,7 +37,8 @@ _RESULTS = frozenset({"tool_result"})
 def _read(raw: bytes) -> tuple[Peek, bytes]:
     message = _message.decode(raw)
     content = bytes(message.content)
-    return _peek(message, content), rendered_turn(raw, content)
+    marks = message.cache_control, message.prompt_cache_breakpoint
+    return _peek(message, content), rendered_turn(raw, content, *marks)
 
 
 def _peek(message: _Message, content: bytes) -> Peek:

@@ -15,6 +15,8 @@ from deuz_compiler.wires.writing import Writing
 class _Message(msgspec.Struct, frozen=True):
     role: str
     content: msgspec.Raw = msgspec.Raw(b"")
+    cache_control: msgspec.Raw = msgspec.Raw(b"")
+    prompt_cache_breakpoint: msgspec.Raw = msgspec.Raw(b"")
     tool_calls: msgspec.Raw = msgspec.Raw(b"null")
     function_call: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -30,17 +32,18 @@ _BLANK = frozenset({b"null", b'""', b"[]", b""})
 def _read(raw: bytes) -> tuple[Peek, bytes]:
     message = _message.decode(raw)
     content = bytes(message.content)
-    return _peek(message, content), rendered_turn(raw, content)
+    marks = message.cache_control, message.prompt_cache_breakpoint
+    return _peek(message, content), rendered_turn(raw, content, *marks)
 
 
 def _peek(message: _Message, content: bytes) -> Peek:
     role = _ROLES.get(message.role, message.role)
-    calls = (bytes(message.tool_calls), bytes(message.function_call))
-    return Peek(
-        role,
-        is_fresh=role == "user" and content[:1] in _SAID and content not in _BLANK,
-        opens_calls=role == "assistant" and any(c not in _NOTHING for c in calls),
-    )
+    if role == "user":
+        is_fresh = content[:1] in _SAID and content not in _BLANK
+        return Peek(role, is_fresh, opens_calls=False)
+    calls = (message.tool_calls, message.function_call)
+    opens_calls = role == "assistant" and any(bytes(c) not in _NOTHING for c in calls)
+    return Peek(role, is_fresh=False, opens_calls=opens_calls)
 
 
 RULES = Rules(
