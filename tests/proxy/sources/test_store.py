@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
 
@@ -95,3 +96,23 @@ async def test_a_store_that_fails_is_told(records: SqliteMemory) -> None:
     with pytest.raises(StoreFailed):
         await asked.find(Query("green", "acme", 5))
     await asked.close()
+
+
+async def test_scopes_that_ask_at_once_each_get_their_own(
+    records: SqliteMemory,
+) -> None:
+    scopes = [f"t{number % 4}/u{number}" for number in range(16)]
+    for scope in scopes:
+        pinned = Draft("rule", f"Rule of {scope}", mandatory=True)
+        await records.put(scope, pinned, now=NOW)
+        await records.put(scope, Draft("fact", f"green fact of {scope}"), now=NOW)
+    asked = source(records)
+
+    async def texts(scope: str) -> list[str]:
+        return [c.text for c in await asked.find(Query("green fact", scope, 20))]
+
+    answers = await asyncio.gather(*[texts(scope) for scope in scopes * 5])
+
+    assert answers == [
+        [f"Rule of {scope}", f"green fact of {scope}"] for scope in scopes * 5
+    ]
