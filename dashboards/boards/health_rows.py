@@ -68,6 +68,26 @@ HEALTH = Row(
             bad_from=1,
         ),
         Panel(
+            "Workers that serve",
+            "How many processes take requests, and does one fail again and again?",
+            (
+                Query("sum(deuz_workers)", "serving"),
+                Query(
+                    f"{total('deuz_worker_failures_total', '')} or vector(0)",
+                    "failed in this range",
+                ),
+            ),
+            width=12,
+        ),
+        Panel(
+            "Events lost by workers",
+            "Are these numbers whole, or did a worker die before it told all?",
+            (Query(f"{total('deuz_events_lost_total', '')} or vector(0)"),),
+            kind="number",
+            bad_from=1,
+            width=12,
+        ),
+        Panel(
             "Ledger operations",
             "Does the ledger answer, and does it evict what is still needed?",
             (

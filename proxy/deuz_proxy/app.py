@@ -12,7 +12,7 @@ from pathlib import Path
 
 from deuz_proxy.config.load import load_config
 from deuz_proxy.config.model import Config
-from deuz_proxy.observe.events import Listener
+from deuz_proxy.observe.events import Listener, WorkerStarted
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.serving import Serving
 from deuz_proxy.sinks.feed import Feed
@@ -26,6 +26,7 @@ class Settings:
     config_path: Path | None = None
     listen: str | None = None
     admin: str | None = None
+    workers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ class App:
         )
         listen = await self.serving.listen(self._settings.listen or config.listen)
         self.addresses = Addresses(f"http://{listen}", f"http://{admin}")
+        self.notice(WorkerStarted(0))
 
     async def close(self) -> None:
         """Stop accepting, let requests finish within the grace, close every part."""

@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deuz_proxy import __version__
-from deuz_proxy.errors import ConfigInvalid, ListenFailed, StoreUnusable
+from deuz_proxy.errors import (
+    ConfigInvalid,
+    ListenFailed,
+    StoreUnusable,
+    WorkerFailed,
+)
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 _LAST_PORT = 65_535
+_MOST_WORKERS = 64  # More than the one keeper could listen to.
 _PROFILE_FILES = {
     "request": "with --profile: JSON file of the request: scope, required ids, budget",
     "candidates": "with --profile: JSON file of the candidates",
@@ -36,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Command = options.command
     try:
         return command(options)
-    except ConfigInvalid as fault:
+    except (ConfigInvalid, WorkerFailed) as fault:
         print(fault, file=sys.stderr)
         return EXIT_MISTAKE
     except (ListenFailed, StoreUnusable, OSError) as fault:
@@ -80,8 +86,13 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         metavar="H:P",
         help="address of page and metrics, over the config (default: 127.0.0.1:4142)",
     )
-    # Taken so that scripts written for later versions run; not offered before it is.
-    run.add_argument("--workers", type=_one_worker, default=1, help=argparse.SUPPRESS)
+    run.add_argument(
+        "--workers",
+        type=_worker_count,
+        default=1,
+        metavar="N",
+        help="processes that serve, at most one a core (default: 1)",
+    )
     run.set_defaults(command=_run)
 
 
@@ -186,7 +197,7 @@ def _add_provider(
 def _run(options: argparse.Namespace) -> int:
     from deuz_proxy.running import Settings, run_until_stopped
 
-    settings = Settings(options.config, options.listen, options.admin)
+    settings = Settings(options.config, options.listen, options.admin, options.workers)
     _loop(run_until_stopped(settings, os.environ, _tell))
     return 0
 
@@ -313,7 +324,9 @@ def _address(text: str) -> str:
     return text
 
 
-def _one_worker(text: str) -> int:
-    if text != "1":
-        raise argparse.ArgumentTypeError("this version runs one worker")
-    return 1
+def _worker_count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_WORKERS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number from 1 to {_MOST_WORKERS}"
+        )
+    return int(text)

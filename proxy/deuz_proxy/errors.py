@@ -152,6 +152,16 @@ class ListenFailed(SidecarError):
         self.address = address
 
 
+class WorkerFailed(SidecarError):
+    """A worker process could not begin, or not take a new config."""
+
+    code = "worker_failed"
+
+    def __init__(self, *, reason: str) -> None:
+        super().__init__(f"a worker failed: {reason}")
+        self.reason = reason
+
+
 class ConfigInvalid(SidecarError):
     """A configuration has mistakes; all of them are listed, one line each."""
 

@@ -8,9 +8,6 @@ Rules:
 
 import asyncio
 import contextlib
-import ctypes
-import gc
-import resource
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,14 +15,13 @@ from pathlib import Path
 from deuz_proxy.app import App, Settings, running_app
 from deuz_proxy.config.file import ConfigFile
 from deuz_proxy.errors import ConfigInvalid, SidecarError
+from deuz_proxy.keeper import Keeper, running_keeper
 from deuz_proxy.observe.events import FaultCaught
+from deuz_proxy.tuning import tune_process
 
 __all__ = ["Settings", "base_urls", "run_command", "run_until_stopped"]
 
 _LOOK_SECONDS = 1.0
-# From malloc.h; sizes are plain ints there.
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-_KEPT_BYTES = 32 * 1024 * 1024  # The most that glibc takes.
 # As shells say it.
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
@@ -49,10 +45,9 @@ async def run_until_stopped(
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     loop.add_signal_handler(signal.SIGHUP, look.set)
-    async with running_app(settings, environ) as app:
-        calm_collector()
-        calm_allocator()
-        raise_file_limit()
+    run = running_app if settings.workers == 1 else running_keeper
+    async with run(settings, environ) as app:
+        tune_process()
         tell(f"deuz-sidecar listens on {app.addresses.listen}")
         tell(f"admin page and metrics on {app.addresses.admin}")
         async with asyncio.TaskGroup() as group:
@@ -116,43 +111,13 @@ def base_urls(listen: str) -> dict[str, str]:
     }
 
 
-def calm_allocator() -> None:
-    """Keep large blocks that were given back: glibc maps and clears each anew.
-
-    Measured: 0.75 of the floor's CPU instead of 0.88 for bodies of 1 MB. Elsewhere
-    than on glibc there is nothing to do.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        for option in (_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD):
-            mallopt(option, _KEPT_BYTES)
-
-
-def raise_file_limit() -> None:
-    """Allow as many open files as the system does: each connection is one.
-
-    The usual soft limit of 1,024 is there for programs that use select(2).
-    """
-    with contextlib.suppress(OSError, ValueError):
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def calm_collector() -> None:
-    """Make the cyclic collector rare: what is here now stays for good."""
-    gc.collect()
-    gc.freeze()
-    # Measured: default thresholds cost a pass over all tracked objects every few calls.
-    gc.set_threshold(50_000, 50, 50)
-
-
 def _pass_on(process: asyncio.subprocess.Process, name: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(name)
 
 
 async def _watch_config(
-    app: App,
+    app: App | Keeper,
     path: Path | None,
     environ: Mapping[str, str],
     look: asyncio.Event,

@@ -131,15 +131,18 @@ class Serving:
         old, self.runtime = self.runtime, runtime
         if self._server is not None:
             self._server.bounds = connection_bounds(runtime.config)
-        for source in old.sources:
+        await self.drop(old)
+
+    async def drop(self, runtime: Runtime) -> None:
+        """Close what a runtime has of its own: it is not, or no more, in force."""
+        for source in runtime.sources:
             await source.close()
 
     def _transcripts(self) -> Iterable[Forgettable]:
         return transcripts_of(self.runtime.sources)
 
     async def _close_sources(self) -> None:
-        for source in self.runtime.sources:
-            await source.close()
+        await self.drop(self.runtime)
 
 
 def connection_bounds(config: Config) -> ConnectionBounds:

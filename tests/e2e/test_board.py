@@ -291,6 +291,6 @@ def test_prometheus_evaluates_every_rule_and_only_expected_alerts_fire(
 
     firing = {rule["name"] for rule in rules if rule.get("state") == "firing"}
 
-    assert len(rules) == 14
+    assert len(rules) == 15
     assert [rule["name"] for rule in rules if rule["health"] == "err"] == []
     assert firing == set()

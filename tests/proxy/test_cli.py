@@ -91,7 +91,9 @@ def test_a_missing_config_ends_with_2(capsys: pytest.CaptureFixture[str]) -> Non
         ["unknown"],
         ["run", "--listen", "4141"],
         ["run", "--listen", "h:70000"],
-        ["run", "--workers", "2"],
+        ["run", "--workers", "0"],
+        ["run", "--workers", "two"],
+        ["run", "--workers", "65"],
     ],
 )
 def test_arguments_that_make_no_sense_end_with_2(
@@ -271,7 +273,7 @@ def test_every_option_that_is_shown_is_explained() -> None:
     ]
 
     assert silent == []
-    assert "workers" not in commands.choices["run"].format_help()
+    assert "--workers N" in commands.choices["run"].format_help()
 
 
 def test_a_profile_needs_its_three_files(capsys: pytest.CaptureFixture[str]) -> None:

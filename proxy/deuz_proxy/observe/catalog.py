@@ -300,6 +300,19 @@ FAULTS = _counter(
     Label("where", vocabulary.FAULT_PLACES),
     Label("code", vocabulary.FAULT_CODES),
 )
+WORKERS = _gauge(
+    "deuz_workers", "deuz.workers", "Processes of this sidecar that accept requests."
+)
+WORKER_FAILURES = _counter(
+    "deuz_worker_failures_total",
+    "deuz.worker.failures",
+    "Worker processes that ended unasked; each is started again.",
+)
+EVENTS_LOST = _counter(
+    "deuz_events_lost_total",
+    "deuz.events.lost",
+    "Events that a worker could not tell: they are missing in the other metrics.",
+)
 
 METRICS = (
     REQUESTS,
@@ -329,5 +342,8 @@ METRICS = (
     LEDGER_ENTRIES,
     LEDGER_BYTES,
     FAULTS,
+    WORKERS,
+    WORKER_FAILURES,
+    EVENTS_LOST,
 )
 """What `/metrics` shows and OTLP carries."""

@@ -214,7 +214,46 @@ class FaultCaught(msgspec.Struct, frozen=True):
     code: str
 
 
-Event = RequestStarted | RequestFinished | LedgerUsed | FaultCaught
+@dataclass(frozen=True, slots=True)
+class WorkerStarted:
+    """A worker accepts requests; with a single one, it is the sidecar's own process."""
+
+    worker: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnded:
+    """A worker's process is gone; `is_failure` unless it was told to end.
+
+    `was_serving` is false for one that was gone before it accepted requests.
+    """
+
+    worker: int
+    is_failure: bool
+    was_serving: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLost:
+    """Events that a worker could not tell; what they held is missing in all sums.
+
+    `in_flight` is what they would have added to the requests in flight, by route:
+    less than 0 where the end of requests was lost.
+    """
+
+    count: int
+    in_flight: tuple[tuple[str, int], ...] = ()
+
+
+Event = (
+    RequestStarted
+    | RequestFinished
+    | LedgerUsed
+    | FaultCaught
+    | WorkerStarted
+    | WorkerEnded
+    | EventsLost
+)
 
 Listener = Callable[[Event], None]
 

@@ -164,6 +164,7 @@ FAULT_CODES = (
     "context_refused",
     "config_invalid",
     "listen_failed",
+    "worker_failed",
     "store_failed",
     "store_unusable",
     "source_failed",

@@ -19,10 +19,13 @@ from deuz_proxy.observe import catalog, vocabulary
 from deuz_proxy.observe.events import (
     Compile,
     Event,
+    EventsLost,
     FaultCaught,
     LedgerUsed,
     RequestFinished,
     RequestStarted,
+    WorkerEnded,
+    WorkerStarted,
 )
 from deuz_proxy.sinks.families import Bounds, Factory
 from deuz_proxy.sinks.series import Exemplar, Histogram
@@ -40,6 +43,7 @@ class PrometheusSink:
         self._prefix = _Prefix(make)
         self._context = _Context(make)
         self._ledger = _Ledger(make)
+        self._workers = _Workers(make)
         self.prepare()
 
     def __call__(self, event: Event) -> None:
@@ -50,8 +54,12 @@ class PrometheusSink:
             self._traffic.in_flight[(event.route,)].inc()
         elif isinstance(event, LedgerUsed):
             self._ledger.count(event)
-        else:
+        elif isinstance(event, FaultCaught):
             self._traffic.count_fault(event)
+        elif isinstance(event, EventsLost):
+            self._traffic.count_lost(event)
+        else:
+            self._workers.count(event)
 
     def prepare(self) -> None:
         """Create the series that the bounds foretell; again after a reload."""
@@ -62,6 +70,7 @@ class PrometheusSink:
             self._prefix.prepare(route)
         self._context.prepare(sorted(self.bounds.sources))
         self._ledger.prepare()
+        self._workers.prepare()
 
     def render(self, accept: str | None) -> tuple[bytes, str]:
         """Return the exposition and its content type, as `Accept` asks for it."""
@@ -127,11 +136,12 @@ class _Traffic:
         self._requests = make.counter(catalog.REQUESTS)
         self._passthrough = make.counter(catalog.PASSTHROUGH)
         self._faults = make.counter(catalog.FAULTS)
+        self._lost = make.counter(catalog.EVENTS_LOST)
         # Routes come from the config, wires from the code: these are few.
         self._lanes: dict[tuple[str, str], _Lane] = {}
 
     def prepare(self, route: str) -> None:
-        _ = self.in_flight[(route,)]
+        _ = self.in_flight[(route,)], self._lost[()]
         for reason in vocabulary.PASSTHROUGHS:
             _ = self._passthrough[route, reason]
 
@@ -153,6 +163,12 @@ class _Traffic:
 
     def count_fault(self, event: FaultCaught) -> None:
         self._faults[event.route, event.where, event.code].inc()
+
+    def count_lost(self, event: EventsLost) -> None:
+        self._lost[()].inc(event.count)
+        for route, change in event.in_flight:
+            gauge = self.in_flight[(route,)]
+            gauge.set(gauge.value + change)
 
     def _open(self, route: str, wire: str) -> _Lane:
         lane = self._lanes[route, wire] = _Lane(self, route, wire)
@@ -288,6 +304,25 @@ class _Ledger:
         self._operations[event.op, event.status].inc(count)
         self._entries[(event.store,)].set(event.entries)
         self._bytes[(event.store,)].set(event.bytes)
+
+
+class _Workers:
+    """How many processes serve, and how many ended unasked."""
+
+    def __init__(self, make: Factory) -> None:
+        self._serving = make.gauge(catalog.WORKERS)
+        self._failures = make.counter(catalog.WORKER_FAILURES)
+
+    def prepare(self) -> None:
+        _ = self._serving[()], self._failures[()]
+
+    def count(self, event: WorkerStarted | WorkerEnded) -> None:
+        if isinstance(event, WorkerStarted):
+            self._serving[()].inc()
+            return
+        if event.was_serving:
+            self._serving[()].dec()
+        self._failures[()].inc(event.is_failure)
 
 
 def _exemplar(event: RequestFinished) -> Exemplar | None:

@@ -15,18 +15,18 @@ from deuz_compiler import Usage, Verdict
 from deuz_proxy.observe import vocabulary
 from deuz_proxy.observe.events import (
     Event,
+    EventsLost,
     FaultCaught,
     LedgerUsed,
     Placement,
     RequestFinished,
     RequestStarted,
     SourceOutcome,
+    WorkerEnded,
+    WorkerStarted,
 )
 from deuz_proxy.observe.redact import shown_name
 from deuz_proxy.sinks.describe import Described
-
-IN_FLIGHT_KEPT = 10_000
-"""Requests whose end is still awaited; more than one process can serve at once."""
 
 SOURCES_KEPT = 128
 """A config has no more; each is the name of a configured source."""
@@ -162,7 +162,10 @@ class Total:
     lost_tokens: int = 0
     sidecar_mutations: int = 0
     tokens: Tokens = field(default_factory=Tokens)
-    in_flight: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    in_flight: int = 0
+    workers: int = 0
+    worker_failures: int = 0
+    events_lost: int = 0
     faults: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     ledger: LedgerUsed | None = None
     sources: OrderedDict[str, Asked] = field(default_factory=OrderedDict)
@@ -173,20 +176,22 @@ class Total:
             case RequestFinished():
                 self._finish(event)
             case RequestStarted():
-                self._start(event)
+                self.in_flight += 1
             case FaultCaught():
                 self._blame(event)
             case LedgerUsed():
                 self.ledger = event
-
-    def _start(self, event: RequestStarted) -> None:
-        # A start without an end would be a bug of ours; it must not become a leak.
-        if len(self.in_flight) >= IN_FLIGHT_KEPT:
-            self.in_flight.popitem(last=False)
-        self.in_flight[event.request_id] = None
+            case WorkerStarted():
+                self.workers += 1
+            case WorkerEnded():
+                self.workers -= event.was_serving
+                self.worker_failures += event.is_failure
+            case EventsLost():
+                self.events_lost += event.count
+                self.in_flight += sum(change for _, change in event.in_flight)
 
     def _finish(self, event: RequestFinished) -> None:
-        self.in_flight.pop(event.request_id, None)
+        self.in_flight -= 1
         self.requests += 1
         self.sidecar_mutations += event.sidecar_mutations
         self.tokens.add(event.usage)
@@ -212,7 +217,7 @@ class Total:
         """Describe the sums for JSON."""
         return {
             "requests": self.requests,
-            "in_flight": len(self.in_flight),
+            "in_flight": self.in_flight,
             "breaks": self.breaks,
             "lost_tokens": self.lost_tokens,
             "sidecar_mutations": self.sidecar_mutations,
@@ -221,6 +226,11 @@ class Total:
                 {"route": route, "where": where, "code": code, "count": count}
                 for (route, where, code), count in self.faults.most_common()
             ],
+            "workers": {
+                "serving": self.workers,
+                "failures": self.worker_failures,
+                "events_lost": self.events_lost,
+            },
             "ledger": self.ledger
             and {
                 "store": self.ledger.store,

@@ -1,5 +1,6 @@
 import sys
 import threading
+from uuid import UUID
 
 import pytest
 from opentelemetry.sdk.metrics.export import (
@@ -142,6 +143,21 @@ def test_environment_s_service_name_wins(monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert attributes["service.name"] == "billing-sidecar"
     assert attributes["deployment.environment"] == "prod"
+
+
+def test_an_instance_has_an_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without one, replicas would overwrite each other's sums. The SDK makes it.
+    monkeypatch.delenv("OTEL_RESOURCE_ATTRIBUTES", raising=False)
+
+    instance = service_resource("1.2").attributes["service.instance.id"]
+
+    assert UUID(str(instance)).version == 4
+
+
+def test_environment_s_instance_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=pod-1")
+
+    assert service_resource("1.2").attributes["service.instance.id"] == "pod-1"
 
 
 def test_http_target_posts_below_the_base_url() -> None:

@@ -12,9 +12,12 @@ from deuz_proxy.observe.catalog import METRICS
 from deuz_proxy.observe.events import (
     Compaction,
     Event,
+    EventsLost,
     FaultCaught,
     Overflow,
     SourceOutcome,
+    WorkerEnded,
+    WorkerStarted,
 )
 from deuz_proxy.sinks.families import Bounds
 from deuz_proxy.sinks.prometheus import PrometheusSink
@@ -74,6 +77,30 @@ def test_in_flight_comes_back_to_zero_on_an_unknown_route() -> None:
     sink = counted(started("secret"), finished(route="secret"))
 
     assert value(sink, "deuz_requests_in_flight", route="other") == 0
+
+
+def test_what_ended_with_a_worker_is_not_in_flight_and_counts_as_lost() -> None:
+    sink = counted(started(), started(), started("secret"))
+
+    sink(EventsLost(3, (("chat", -2), ("secret", -1))))
+
+    assert value(sink, "deuz_requests_in_flight", **ROUTE) == 0
+    assert value(sink, "deuz_requests_in_flight", route="other") == 0
+    assert value(sink, "deuz_events_lost_total") == 3
+
+
+def test_workers_that_serve_and_workers_that_failed_are_counted_apart() -> None:
+    sink = counted(
+        WorkerStarted(0),
+        WorkerStarted(1),
+        WorkerEnded(0, is_failure=True),
+        WorkerEnded(0, is_failure=True, was_serving=False),
+        WorkerStarted(0),
+        WorkerEnded(1, is_failure=False),
+    )
+
+    assert value(sink, "deuz_workers") == 1
+    assert value(sink, "deuz_worker_failures_total") == 2
 
 
 def test_token_types_are_disjoint() -> None:

@@ -3,7 +3,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from deuz_compiler import Usage, Verdict
-from deuz_proxy.observe.events import FaultCaught, Placement, SourceOutcome
+from deuz_proxy.observe.events import (
+    EventsLost,
+    FaultCaught,
+    Placement,
+    SourceOutcome,
+    WorkerEnded,
+    WorkerStarted,
+)
 from deuz_proxy.sinks import tally as tally_module
 from deuz_proxy.sinks.tally import Tally, Total
 from deuz_testing.feed_events import agent_session, broken, compiled, finished, started
@@ -129,12 +136,31 @@ def test_kinds_of_faults_are_bounded_and_known_kinds_go_on_counting() -> None:
     assert total.faults["/", "recall", "code_0"] == 2
 
 
-def test_requests_that_never_finish_do_not_pile_up() -> None:
+def test_what_was_lost_with_a_worker_is_no_more_in_flight() -> None:
     total = Total()
-    for number in range(tally_module.IN_FLIGHT_KEPT + 5):
+    for number in range(5):
         total.add(started(f"r{number}"))
+    total.add(finished())
 
-    assert total.describe()["in_flight"] == tally_module.IN_FLIGHT_KEPT
+    total.add(EventsLost(3, (("/a", -2), ("/b", -1))))
+
+    described = total.describe()
+    assert described["in_flight"] == 1
+    assert described["workers"] == {"serving": 0, "failures": 0, "events_lost": 3}
+
+
+def test_workers_are_counted_while_they_serve_and_when_they_end_unasked() -> None:
+    total = Total()
+    for event in (
+        WorkerStarted(0),
+        WorkerStarted(1),
+        WorkerEnded(0, is_failure=True),
+        WorkerEnded(0, is_failure=True, was_serving=False),
+    ):
+        total.add(event)
+
+    told = {"serving": 1, "failures": 2, "events_lost": 0}
+    assert total.describe()["workers"] == told
 
 
 def test_prefix_changes_caused_by_the_sidecar_are_summed() -> None:
