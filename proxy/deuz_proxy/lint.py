@@ -104,9 +104,27 @@ def lint_bodies(lines: Iterable[bytes]) -> Iterator[Finding]:
 
 def guess_wire(body: bytes) -> str:
     """Return the wire a captured body most likely belongs to."""
+    if _has_input(body):
+        return "openai_responses"
     plain = body.replace(b'": "', b'":"')
     is_chat = any(mark in plain for mark in _CHAT_MARKS) or b'"function"' in plain
     return "openai_chat" if is_chat and b'"system":' not in plain else "anthropic"
+
+
+class _Histories(msgspec.Struct):
+    messages: msgspec.Raw = msgspec.Raw()
+    input: msgspec.Raw = msgspec.Raw()
+
+
+_histories = msgspec.json.Decoder(_Histories)
+
+
+def _has_input(body: bytes) -> bool:
+    try:
+        found = _histories.decode(body)
+    except msgspec.DecodeError:
+        return False
+    return bool(bytes(found.input)) and not bytes(found.messages)
 
 
 def summarize(findings: Iterable[Finding]) -> Summary:

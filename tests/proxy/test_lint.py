@@ -72,6 +72,9 @@ def test_blank_lines_are_passed_over_but_counted() -> None:
         (chat_body([{"role": "system", "content": "s"}, *TURNS]), "openai_chat"),
         (json.dumps({"messages": [{"role": "tool"}]}).encode(), "openai_chat"),
         (chat_body([*TURNS, chat_call("c"), chat_result("c", "r")]), "openai_chat"),
+        (b'{"model":"m","input":"why?"}', "openai_responses"),
+        (b'{"model":"m","tools":[{"type":"function"}],"input":[]}', "openai_responses"),
+        (b"not json", "anthropic"),
     ],
 )
 def test_the_wire_of_a_capture_is_guessed(body: bytes, wire: str) -> None:

@@ -135,8 +135,6 @@ def fold_run(
 
 def _may_cut(history: History, at: int) -> bool:
     """Tell whether the turn at the cut may stand apart from the one before it."""
-    if at and history[at - 1].is_only_reasoning:
-        return False
     return at == len(history) or not history[at].has_results
 
 

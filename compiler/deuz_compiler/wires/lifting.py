@@ -54,6 +54,8 @@ class Rules(msgspec.Struct, frozen=True):
     is_params_last: bool = False
     # Without one nothing is read from the cache; None where all is cached by itself.
     cache_marker: bytes | None = None
+    # Where it is needed only if this parameter holds this word.
+    marked_only: tuple[str, bytes] | None = None
     server_state: tuple[str, ...] = ()
     is_continued: Callable[[bytes], bool] = bool
 
@@ -97,12 +99,7 @@ def lift_body(
     turns += tuple(
         _read_turn(rules, body[start:end], start, seed) for start, end in places
     )
-    by_key = {member.key: member for member in members}
-    held = [by_key[name] for name in rules.server_state if name in by_key]
-    if any(rules.is_continued(body[m.start : m.end]) for m in held):
-        # The history is with the provider: what this body holds is only its end.
-        raise NotLifted("server_state")
-    return _envelope(rules, body, by_key, turns)
+    return _envelope(rules, body, {member.key: member for member in members}, turns)
 
 
 def checkpoint_of(
@@ -145,6 +142,7 @@ def _scan(
 ) -> tuple[tuple[Member, ...], list[tuple[int, int]]]:
     lead = _lead(body)
     members = object_members(body[lead:] if lead else body, shift=lead)
+    _refuse_held(rules, body, members)
     history = next((m for m in members if m.key == rules.history), None)
     opener = body[history.start] if history else 0
     if history and rules.takes_text and opener == _TEXT:
@@ -152,7 +150,7 @@ def _scan(
     if history is None or opener != _LIST:
         raise NotLifted("unknown_shape")
     places = array_elements(body[history.start : history.end], shift=history.start)
-    return members, places
+    return members, _refuse_texts(body, places)
 
 
 def _scan_rest(
@@ -172,7 +170,22 @@ def _scan_rest(
     members = (*known.before, history, *found[1:])
     if len({member.key for member in members}) != len(members):
         raise NotLifted("duplicate_key")
-    return members, places
+    _refuse_held(rules, body, members)
+    return members, _refuse_texts(body, places)
+
+
+def _refuse_held(rules: Rules, body: bytes, members: tuple[Member, ...]) -> None:
+    """Refuse a history that the provider holds: the body has only its end."""
+    held = [member for member in members if member.key in rules.server_state]
+    if any(rules.is_continued(body[m.start : m.end]) for m in held):
+        raise NotLifted("server_state")
+
+
+def _refuse_texts(body: bytes, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Refuse a list of texts: only a history as a whole may be one, as its one turn."""
+    if any(body[start] == _TEXT for start, _ in places):
+        raise NotLifted("unknown_shape")
+    return places
 
 
 def _lead(body: bytes) -> int:

@@ -58,8 +58,16 @@ def said_text(wire: str, raw: bytes) -> str:
 
 def may_read_cache(envelope: Envelope) -> bool:
     """Tell whether the request lets the provider read what it has in its cache."""
-    marker = WIRES[envelope.wire].rules.cache_marker
-    return marker is None or marker in envelope.body
+    rules = WIRES[envelope.wire].rules
+    if rules.cache_marker is None or rules.cache_marker in envelope.body:
+        return True
+    return rules.marked_only is not None and not _has_word(envelope, rules.marked_only)
+
+
+def _has_word(envelope: Envelope, wanted: tuple[str, bytes]) -> bool:
+    name, word = wanted
+    spans = [span for key, span in envelope.params if key == name]
+    return any(word in envelope.body[span.start : span.end] for span in spans)
 
 
 def ask_once(wire: str, *, model: str, text: str, output_tokens: int) -> bytes:

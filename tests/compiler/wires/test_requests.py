@@ -95,6 +95,16 @@ def test_a_question_of_our_own_is_a_whole_request(
         ("anthropic", {}, False),
         ("anthropic", {"cache_control": {"type": "ephemeral"}}, True),
         ("openai_chat", {}, True),
+        ("openai_chat", {"prompt_cache_options": {"mode": "implicit"}}, True),
+        ("openai_chat", {"prompt_cache_options": {"mode": "explicit"}}, False),
+        (
+            "openai_chat",
+            {
+                "prompt_cache_options": {"mode": "explicit"},
+                "prompt_cache_breakpoint": {"mode": "explicit"},
+            },
+            True,
+        ),
     ],
 )
 def test_where_markers_are_needed_nothing_is_read_without_one(

@@ -64,6 +64,8 @@ RULES = Rules(
     ),
     output_limits=("max_completion_tokens", "max_tokens"),
     read=_read,
+    cache_marker=b'"prompt_cache_breakpoint"',
+    marked_only=("prompt_cache_options", b'"explicit"'),
 )
 
 

@@ -82,6 +82,8 @@ RULES = Rules(
     ),
     server_state=("previous_response_id", "conversation"),
     is_continued=_is_continued,
+    cache_marker=b'"prompt_cache_breakpoint"',
+    marked_only=("prompt_cache_options", b'"explicit"'),
 )
 
 

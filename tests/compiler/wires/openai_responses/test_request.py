@@ -91,8 +91,12 @@ def test_a_state_that_is_none_is_none(held: str | None) -> None:
 
 @pytest.mark.parametrize("name", ["previous_response_id", "conversation"])
 def test_a_history_that_the_provider_holds_is_not_ours_to_add_to(name: str) -> None:
-    with pytest.raises(NotLifted, match="server_state"):
-        lift(RULES.wire, body("hi", **{name: "x_1"}))
+    inputs: list[dict[str, Any]] = [{"input": "hi"}, {"input": []}, {}]
+    for members in inputs:
+        held = compact({"model": "m", **members, name: "x_1"})
+
+        with pytest.raises(NotLifted, match="server_state"):
+            lift(RULES.wire, held)
 
 
 @pytest.mark.parametrize("history", ["", []])

@@ -164,7 +164,14 @@ SPECIMENS = Specimens(
             {**resulted(["c"], "")[0], "output": [{**text("r"), **MARK}]},
         ),
     ),
-    malformed=(1, [], {"content": "no role"}, {"role": 1, "content": "x"}, {"type": 1}),
+    malformed=(
+        1,
+        "text",
+        [],
+        {"content": "no role"},
+        {"role": 1, "content": "x"},
+        {"type": 1},
+    ),
     held=(
         {"previous_response_id": "resp_1"},
         {"conversation": "conv_1"},
