@@ -27,7 +27,7 @@ from deuz_compiler.placement.laws import (
     place_for_context,
     place_for_tail,
 )
-from deuz_compiler.prefix import Prefix, plain_prefix, prefix_of, with_history
+from deuz_compiler.prefix import Prefix, Shared, plain_prefix, with_surface
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
 from deuz_compiler.progress import Progress, Resumed, progress_of, resume
@@ -69,7 +69,6 @@ from deuz_compiler.surface import (
     Prune,
     Surface,
     outbound_offset,
-    plain_elements,
     project,
 )
 from deuz_compiler.tokens.calibrate import Calibration, calibrated, observe_usage
@@ -172,6 +171,7 @@ __all__ = [
     "Resumed",
     "SegmentShare",
     "Share",
+    "Shared",
     "Snapshot",
     "SourceReport",
     "Span",
@@ -214,10 +214,8 @@ __all__ = [
     "place_for_context",
     "place_for_tail",
     "place_step",
-    "plain_elements",
     "plain_prefix",
     "plan_recovery",
-    "prefix_of",
     "progress_of",
     "project",
     "read_parts",
@@ -247,7 +245,7 @@ __all__ = [
     "was_redacted",
     "weigh_shares",
     "weigh_usage",
-    "with_history",
+    "with_surface",
     "write_snapshot",
     "write_state",
 ]

@@ -8,12 +8,11 @@ Rules:
 """
 
 import struct
-from collections.abc import Sequence
 
 import msgspec
 import xxhash
 
-from deuz_compiler.surface import Element
+from deuz_compiler.surface import Element, Surface
 from deuz_compiler.wires.envelope import Envelope, Span
 from deuz_compiler.wires.lifting import quick_tokens
 from deuz_compiler.wires.rendered import has_marker, rendered_list
@@ -96,14 +95,6 @@ class Difference(msgspec.Struct, frozen=True):
     index: int
 
 
-def prefix_of(envelope: Envelope, elements: Sequence[Element]) -> Prefix:
-    """Return the prefix of a request whose history is rendered as `elements`.
-
-    Leading system turns are the segment `system`, not part of the packed history.
-    """
-    return with_history(_head_of(envelope, None), envelope, elements)
-
-
 class Shared(msgspec.Struct, frozen=True):
     """What a request has in common with an earlier one, whose prefix is known.
 
@@ -125,11 +116,9 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
     """
     lead = envelope.lead
     head = _head_of(envelope, shared)
-    if shared is None or shared.turns <= lead:
-        new = envelope.turns[lead:]
-        return _packed(head, [t.digest for t in new], [t.tokens for t in new])
-    count = shared.turns - lead
-    old, new = shared.prefix, envelope.turns[shared.turns :]
+    old = shared.prefix if shared else head
+    count = max(0, shared.turns - lead) if shared else 0
+    new = envelope.turns[lead + count :]
     counts = [turn.tokens for turn in new]
     known_tokens = old.history_tokens - old.tokens_from(count)
     return msgspec.structs.replace(
@@ -142,21 +131,27 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
     )
 
 
-def with_history(
-    prefix: Prefix, envelope: Envelope, elements: Sequence[Element]
-) -> Prefix:
-    """Return the prefix with another history behind the same head."""
+def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix:
+    """Return the prefix of what the surface shows; `prefix` is the plain one."""
     lead = envelope.lead
-    history = [e for e in elements if e.turn >= lead] if lead else elements
-    return _packed(prefix, [e.digest for e in history], [e.tokens for e in history])
-
-
-def _packed(prefix: Prefix, digests: Sequence[bytes], counts: Sequence[int]) -> Prefix:
+    digests: list[bytes] = []
+    tokens: list[bytes] = []
+    total = 0
+    for piece in surface.pieces:
+        if isinstance(piece, Element):
+            digests.append(piece.digest[:DIGEST_BYTES])
+            tokens.append(struct.pack("<I", piece.tokens))
+            total += piece.tokens
+            continue
+        start, end = max(0, piece.start - lead), max(0, piece.end - lead)
+        digests.append(prefix.digests[start * DIGEST_BYTES : end * DIGEST_BYTES])
+        tokens.append(prefix.tokens[start * TOKEN_BYTES : end * TOKEN_BYTES])
+        total += prefix.tokens_between(start, end)
     return msgspec.structs.replace(
         prefix,
-        digests=b"".join([digest[:DIGEST_BYTES] for digest in digests]),
-        tokens=struct.pack(f"<{len(counts)}I", *counts),
-        history_tokens=sum(counts),
+        digests=b"".join(digests),
+        tokens=b"".join(tokens),
+        history_tokens=total,
     )
 
 

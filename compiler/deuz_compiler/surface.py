@@ -21,7 +21,7 @@ from deuz_compiler.placement.laws import (
     joins_turn,
 )
 from deuz_compiler.records.facts import PlacedRecord
-from deuz_compiler.wires.envelope import Edit, Envelope
+from deuz_compiler.wires.envelope import Edit, Envelope, Turn
 
 
 class Append(msgspec.Struct, frozen=True, tag="append"):
@@ -81,6 +81,13 @@ class Element(msgspec.Struct, frozen=True, gc=False):
     is_ours: bool
 
 
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """The client's turns from `start` up to `end`, as they are."""
+
+    start: int
+    end: int
+
+
 class Block(msgspec.Struct, frozen=True):
     """A block on the surface and the turn it stands behind."""
 
@@ -96,13 +103,40 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Surface(msgspec.Struct, frozen=True):
-    """A projected request: the edits and what the model will see of the history."""
+    """A projected request: the edits and what the model will see of the history.
+
+    `pieces` are what it sees, in order: the client's `turns` in runs, and what is ours.
+    """
 
     edits: tuple[Edit, ...]
-    elements: tuple[Element, ...]
+    pieces: tuple[Run | Element, ...]
     blocks: tuple[Block, ...]
+    turns: tuple[Turn, ...] = ()
     folded: tuple[int, int] | None = None
     fold: Fold | None = None
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        """Every element one by one: as many as the history has turns, and more."""
+        elements: list[Element] = []
+        for piece in self.pieces:
+            if isinstance(piece, Element):
+                elements.append(piece)
+            else:
+                elements += _plain(self.turns, piece)
+        return tuple(elements)
+
+    def ours(self, lead: int) -> tuple[tuple[int, int], ...]:
+        """Return place and tokens of what is ours, counted behind the leading turns."""
+        found = []
+        at = -lead
+        for piece in self.pieces:
+            if isinstance(piece, Element):
+                found.append((at, piece.tokens))
+                at += 1
+            else:
+                at += piece.end - piece.start
+        return tuple(found)
 
     @property
     def placed(self) -> tuple[PlacedRecord, ...]:
@@ -115,57 +149,79 @@ def project(
     operations: Operations,
     part_span: PartSpan,
     *,
-    plain: Sequence[Element] | None = None,
     ending: Ending | None = None,
 ) -> Surface:
     """Apply the operations, keyed by turn index, to the client's history.
 
-    `plain` is the history as elements, where the caller has it already. The ending is
-    written, but is neither an element nor a block: the next request has another one.
+    The ending is written, but is neither an element nor a block: the next request has
+    another one. The cost is of the edits, however long the history.
     """
-    plain = plain_elements(envelope) if plain is None else plain
     fold_at, fold = _longest_fold(envelope, operations)
     first = fold_at - fold.turns + 1 if fold else 0
     joined_at = _joined_turn(envelope, operations, fold_at, fold)
     edits: list[Edit] = []
-    elements: list[Element] = []
+    pieces = _Pieces()
     blocks: list[Block] = []
-    at = 0
-    # Turns without an operation are taken over in slices: the cost is of the edits.
     written = _with_ending(operations, ending)
     for index in _touched(envelope, written, first, fold_at, fold):
-        elements += plain[at:index]
-        at = (fold_at if fold and index == first else index) + 1
         if fold and index == first:
             edits += _fold(envelope, operations, fold_at, fold)
-            elements.append(_ours(fold.text, fold.tokens, fold_at))
+            pieces.replace(index, fold_at, _ours(fold.text, fold.tokens, fold_at))
             continue
         stubs = _stub_edits(envelope, index, written[index], part_span)
         edits += stubs
-        elements.append(_stubbed(envelope, index, stubs) if stubs else plain[index])
+        if stubs:
+            pieces.replace(index, index, _stubbed(envelope, index, stubs))
         if index != joined_at:
             edits += _appends(envelope, index, _appended(written, index))
         placed = _appended(operations, index)
-        elements += [_ours(block.text, block.tokens, index) for block in placed]
+        pieces.add(index, [_ours(b.text, b.tokens, index) for b in placed])
         blocks += [Block(index, block) for block in placed]
-    elements += plain[at:]
     return Surface(
         edits=tuple(edits),
-        elements=tuple(elements),
+        pieces=pieces.end(len(envelope.turns)),
         blocks=tuple(blocks),
+        turns=envelope.turns,
         folded=(first, fold_at) if fold else None,
         fold=fold,
     )
 
 
-def plain_elements(envelope: Envelope) -> tuple[Element, ...]:
-    """Return the client's own history as elements, nothing added."""
-    return tuple(
-        [
-            Element(turn.digest, turn.tokens, index, is_ours=False)
-            for index, turn in enumerate(envelope.turns)
-        ]
-    )
+class _Pieces:
+    """Collects the surface's pieces from the first turn on; one projection owns it."""
+
+    __slots__ = ("_at", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[Run | Element] = []
+        self._at = 0
+
+    def replace(self, first: int, last: int, element: Element) -> None:
+        """Put the element in the place of these turns."""
+        self._run_to(first)
+        self._pieces.append(element)
+        self._at = last + 1
+
+    def add(self, turn: int, elements: Sequence[Element]) -> None:
+        """Put the elements behind the turn."""
+        if elements:
+            self._run_to(turn + 1)
+            self._pieces += elements
+
+    def end(self, count: int) -> tuple[Run | Element, ...]:
+        """Return all pieces of a history of so many turns."""
+        self._run_to(count)
+        return tuple(self._pieces)
+
+    def _run_to(self, end: int) -> None:
+        if end > self._at:
+            self._pieces.append(Run(self._at, end))
+            self._at = end
+
+
+def _plain(turns: Sequence[Turn], run: Run) -> list[Element]:
+    numbered = zip(range(run.start, run.end), turns[run.start : run.end], strict=True)
+    return [Element(t.digest, t.tokens, at, is_ours=False) for at, t in numbered]
 
 
 def _touched(

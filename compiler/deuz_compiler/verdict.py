@@ -74,6 +74,7 @@ class Baseline(msgspec.Struct, frozen=True):
     frontier_tokens: int | None = None
 
 
+Ours = Sequence[tuple[int, int]]
 # Gives the kept text of a segment by its digest, or None.
 KeptText = Callable[[bytes], bytes | None]
 
@@ -239,12 +240,12 @@ def _expected_tokens(verdict: Verdict, latest: Baseline | None) -> int | None:
 
 
 def segment_shares(
-    latest: Baseline | None, current: Prefix, ours: Sequence[bool] = ()
+    latest: Baseline | None, current: Prefix, ours: Ours = ()
 ) -> tuple[SegmentShare, ...]:
     """Split the request's tokens by segment into reused, lost and new.
 
-    Lost is what stood in the baseline too, but behind the break; `ours` tells for each
-    element of the history whether the sidecar added it, empty where it added none.
+    Lost is what stood in the baseline too, but behind the break; `ours` are place and
+    tokens of each element of the history that the sidecar added.
     """
     if latest is None:
         return _all_new(current, ours)
@@ -261,8 +262,8 @@ def segment_shares(
     return (*shares, *_history_shares(old, current, difference, ours))
 
 
-def _all_new(current: Prefix, ours: Sequence[bool]) -> tuple[SegmentShare, ...]:
-    added = _added_tokens(current, ours, 0, current.count)
+def _all_new(current: Prefix, ours: Ours) -> tuple[SegmentShare, ...]:
+    added = _added_tokens(ours, 0, current.count)
     return (
         SegmentShare("tools", 0, 0, current.tools.tokens),
         SegmentShare("system", 0, 0, current.system.tokens),
@@ -280,7 +281,7 @@ def _history_shares(
     old: Prefix,
     current: Prefix,
     difference: Difference | None,
-    ours: Sequence[bool],
+    ours: Ours,
 ) -> tuple[SegmentShare, ...]:
     is_head_broken = difference is not None and difference.segment != "turn"
     known = min(old.count, current.count)
@@ -289,17 +290,14 @@ def _history_shares(
     new, lost = current.tokens_from(known), current.tokens_between(reused_end, known)
     whole = (current.history_tokens - new - lost, lost, new)
     context = (
-        _added_tokens(current, ours, 0, reused_end),
-        _added_tokens(current, ours, reused_end, known),
-        _added_tokens(current, ours, known, current.count),
+        _added_tokens(ours, 0, reused_end),
+        _added_tokens(ours, reused_end, known),
+        _added_tokens(ours, known, current.count),
     )
     turns = (total - own for total, own in zip(whole, context, strict=True))
     return (SegmentShare("turns", *turns), SegmentShare("context", *context))
 
 
-def _added_tokens(prefix: Prefix, ours: Sequence[bool], start: int, end: int) -> int:
-    """Sum the tokens of those elements from `start` to `end` that the sidecar added."""
-    if not ours:
-        return 0
-    counts = zip(prefix.token_counts(), ours, strict=True)
-    return sum([size for size, is_ours in list(counts)[start:end] if is_ours])
+def _added_tokens(ours: Ours, start: int, end: int) -> int:
+    """Sum the tokens of what the sidecar added from `start` to `end`."""
+    return sum([tokens for place, tokens in ours if start <= place < end])

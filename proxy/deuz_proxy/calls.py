@@ -21,6 +21,7 @@ from deuz_compiler import (
     ReplyMeter,
     Resumed,
     SegmentShare,
+    Shared,
     Snapshot,
     Surface,
     Verdict,
@@ -125,6 +126,11 @@ class Call(msgspec.Struct, frozen=True):
     def as_sent(self, body: bytes | None) -> bytes | None:
         """Return the bytes to send for this body: if unchanged, those that came."""
         return self.packed if self.packed is not None and body is self.body else body
+
+    @property
+    def shared(self) -> Shared | None:
+        """What this request has in common with an earlier one."""
+        return self.resumed.progress.shared if self.resumed else None
 
     @property
     def ledger_keys(self) -> tuple[bytes, ...]:

@@ -29,9 +29,10 @@ from deuz_compiler import (
     escape_json_string,
     estimator_for,
     exact_ratio,
-    prefix_of,
+    plain_prefix,
     render_block,
     weigh_shares,
+    with_surface,
 )
 from deuz_compiler import BudgetWindow as Window
 from deuz_proxy.calls import Call, Gathered, Known
@@ -189,7 +190,8 @@ def _budget(
     taken = known.tail.tokens if known.tail else 0
     most = max(0, budget.max_tokens - taken)
     if free is None:
-        used_tokens = prefix_of(call.envelope, surface.elements).total_tokens
+        plain = plain_prefix(call.envelope, call.shared)
+        used_tokens = with_surface(plain, call.envelope, surface).total_tokens
         free = free_tokens_of(call, used_tokens, runtime)
     if free is None:
         # No guess about an unknown window: only the configured ceiling bounds.

@@ -15,8 +15,9 @@ from deuz_compiler import (
     escape_json_string,
     estimator_for,
     place_for_tail,
-    prefix_of,
+    plain_prefix,
     render_tail,
+    with_surface,
 )
 from deuz_proxy.calls import Call, Known, Tail
 from deuz_proxy.offers import form_of, model_of
@@ -35,7 +36,8 @@ def make_tail(
     place = place_for_tail(envelope, form)
     if place is None or runtime.models.binds_thinking(envelope.model):
         return None
-    used_tokens = prefix_of(envelope, surface.elements).total_tokens
+    plain = plain_prefix(envelope, call.shared)
+    used_tokens = with_surface(plain, envelope, surface).total_tokens
     written = render_tail(
         notes,
         budget_tokens=runtime.config.context.budget.working_memory_tokens,

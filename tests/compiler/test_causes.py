@@ -1,6 +1,6 @@
 import pytest
 
-from deuz_compiler import lift, plain_elements, prefix_of
+from deuz_compiler import lift, plain_prefix
 from deuz_compiler.causes import CAUSES, system_cause, tools_cause, turn_cause
 from deuz_compiler.prefix import Prefix
 from deuz_testing.bodies import anthropic_body, assistant, compact, user
@@ -57,7 +57,7 @@ def test_tools_that_appear_where_none_were_are_added() -> None:
 def prefix(*texts: str) -> Prefix:
     turns = [user(t) if i % 2 == 0 else assistant(t) for i, t in enumerate(texts)]
     envelope = lift("anthropic", anthropic_body(turns))
-    return prefix_of(envelope, plain_elements(envelope))
+    return plain_prefix(envelope)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,6 @@ def test_a_tool_whose_marker_moved_on_is_not_the_one_that_changed() -> None:
 def test_a_history_that_only_ends_earlier_has_lost_turns() -> None:
     def prefix_until(count: int) -> Prefix:
         envelope = lift("anthropic", anthropic_body([user("a"), user("b")][:count]))
-        return prefix_of(envelope, plain_elements(envelope))
+        return plain_prefix(envelope)
 
     assert turn_cause(prefix_until(2), prefix_until(1), 1) == "turns_dropped"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_compiler import lift, plain_elements, prefix_of
+from deuz_compiler import Append, Fold, lift, plain_prefix, project, with_surface
 from deuz_compiler.prefix import (
     Difference,
     Prefix,
@@ -18,7 +18,7 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 
 def prefix(body: bytes, wire: str = "anthropic") -> Prefix:
     envelope = lift(wire, body)
-    return prefix_of(envelope, plain_elements(envelope))
+    return plain_prefix(envelope)
 
 
 def test_a_longer_history_continues_the_prefix() -> None:
@@ -146,3 +146,34 @@ def test_parameters_stand_where_the_cache_depends_on_them(
     wire: str, order: tuple[str, ...]
 ) -> None:
     assert prefix(anthropic_body(TURNS), wire).order == order
+
+
+def test_what_the_surface_shows_is_the_plain_prefix_with_what_was_added() -> None:
+    messages = [user("a"), assistant("b"), user("c"), assistant("d")]
+    envelope = lift(
+        "openai_chat", chat_body([{"role": "system", "content": "s"}, *messages])
+    )
+    block = Append(b"block", (), 40)
+    surface = project(envelope, {1: (block,), 3: (Fold(2, b"sum", 7),)}, no_parts)
+    plain = plain_prefix(envelope)
+
+    shown = with_surface(plain, envelope, surface)
+
+    elements = [e for e in surface.elements if e.turn >= envelope.lead]
+    assert shown.digests == b"".join([e.digest[:8] for e in elements])
+    assert shown.token_counts() == tuple(e.tokens for e in elements)
+    assert shown.history_tokens == sum(e.tokens for e in elements)
+    assert shown.system == plain.system
+    assert surface.ours(envelope.lead) == ((1, 40), (2, 7))
+
+
+def test_a_surface_without_operations_is_the_plain_prefix() -> None:
+    envelope = lift("anthropic", anthropic_body([user("a"), assistant("b")]))
+
+    assert with_surface(
+        plain_prefix(envelope), envelope, project(envelope, {}, no_parts)
+    ) == plain_prefix(envelope)
+
+
+def no_parts(_wire: str, _raw: bytes, _part: int) -> tuple[int, int]:
+    raise AssertionError

@@ -12,11 +12,11 @@ from deuz_compiler import (
     judge,
     lift,
     matching_baseline,
-    plain_elements,
-    prefix_of,
+    plain_prefix,
     project,
     segment_shares,
     weigh_usage,
+    with_surface,
 )
 from deuz_compiler.causes import CAUSES
 from deuz_compiler.verdict import OWNERS
@@ -33,10 +33,10 @@ def baseline(
     frontier: int | None = None,
 ) -> Baseline:
     envelope = lift("anthropic", body)
-    inbound = prefix_of(envelope, plain_elements(envelope))
+    inbound = plain_prefix(envelope)
     laid = project(envelope, operations or {}, lambda wire, raw, part: (0, 0))
     return Baseline(
-        inbound, prefix_of(envelope, laid.elements), 1000.0, 300.0, frontier
+        inbound, with_surface(inbound, envelope, laid), 1000.0, 300.0, frontier
     )
 
 
@@ -165,7 +165,7 @@ def test_shares_are_told_against_the_prefix_that_returned() -> None:
     reference = matching_baseline([latest, other], current)
 
     assert reference == other
-    shares = segment_shares(reference, current.outbound, [False] * 3)
+    shares = segment_shares(reference, current.outbound)
     assert sum(share.lost_tokens for share in shares) == 0
     assert matching_baseline([latest], current) == latest
     assert matching_baseline([], current) is None
@@ -256,7 +256,7 @@ def test_shares_of_an_extended_prefix_are_reused_and_new() -> None:
     before = baseline(body())
     after = baseline(body([*TURNS, assistant("d"), user("e")])).outbound
 
-    shares = segment_shares(before, after, [False] * 5)
+    shares = segment_shares(before, after)
 
     tools, system, turns, context = shares
     assert (tools.lost_tokens, tools.new_tokens) == (0, 0)
@@ -271,7 +271,7 @@ def test_shares_behind_a_break_are_lost_up_to_their_old_size() -> None:
     before = baseline(body())
     after = baseline(body(system="S and much more " * 20)).outbound
 
-    tools, system, turns, _ = segment_shares(before, after, [False] * 3)
+    tools, system, turns, _ = segment_shares(before, after)
 
     assert tools.reused_tokens == after.tools.tokens
     assert system.lost_tokens == before.outbound.system.tokens
@@ -282,7 +282,7 @@ def test_shares_behind_a_break_are_lost_up_to_their_old_size() -> None:
 def test_shares_of_a_first_request_are_all_new() -> None:
     after = baseline(body(), operations={0: (BLOCK,)}).outbound
 
-    shares = segment_shares(None, after, [False, True, False, False])
+    shares = segment_shares(None, after, [(1, 40)])
 
     assert sum(s.new_tokens for s in shares) == after.total_tokens
     assert shares[3] == SegmentShare("context", 0, 0, 40)
@@ -300,7 +300,5 @@ def test_a_parameter_that_spoils_the_history_alone_costs_the_history_alone() -> 
 
     assert (told.segment, told.owner) == ("params", "parameter")
     assert told.lost_tokens == old.outbound.history_tokens
-    shares = segment_shares(
-        old, baseline(body(tool_choice={"type": "any"})).outbound, [False] * 3
-    )
+    shares = segment_shares(old, baseline(body(tool_choice={"type": "any"})).outbound)
     assert [share.lost_tokens > 0 for share in shares] == [False, False, True, False]

@@ -55,7 +55,7 @@ def walk_bodies() -> Iterator[tuple[str, str]]:
             body = make_body(wire, rng, turns)
             envelope = compiler.lift(wire, body, seed=compiler.seed_of(root))
             links = compiler.chain(envelope, root=root)
-            prefix = compiler.prefix_of(envelope, compiler.plain_elements(envelope))
+            prefix = compiler.plain_prefix(envelope)
             yield f"lineage:{wire}:{turns}", digest(links)
             yield f"prefix:{wire}:{turns}", digest(prefix)
             yield f"surface:{wire}:{turns}", digest(place_block(envelope))

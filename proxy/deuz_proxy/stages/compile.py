@@ -30,7 +30,7 @@ from deuz_compiler import (
     project,
     segment_shares,
     was_redacted,
-    with_history,
+    with_surface,
 )
 from deuz_proxy.calls import Call, Compiled, Known, Tail
 from deuz_proxy.errors import ContextRefused
@@ -41,7 +41,7 @@ from deuz_proxy.tails import make_tail
 
 Operations = Mapping[int, tuple[Operation, ...]]
 
-_BARE = Surface(edits=(), elements=(), blocks=())
+_BARE = Surface(edits=(), pieces=(), blocks=())
 
 
 def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
@@ -120,9 +120,7 @@ def lay_out(
 ) -> Compiled:
     """Return the request with the operations applied and its prefix judged."""
     envelope = _envelope(call)
-    shared = call.resumed.progress.shared if call.resumed else None
-    inbound = plain_prefix(envelope, shared)
-    # Most conversations have nothing added: they cost no element for each turn.
+    inbound = plain_prefix(envelope, call.shared)
     surface = _BARE
     if operations or tail is not None:
         ending = tail.ending if tail else None
@@ -130,7 +128,7 @@ def lay_out(
     is_changed = bool(surface.edits) and call.target.mode == "compile"
     outbound = inbound
     if is_changed:
-        outbound = with_history(inbound, envelope, surface.elements)
+        outbound = with_surface(inbound, envelope, surface)
     sighting = runtime.tracker.sight(
         call.chain[envelope.lead :],
         inbound,
@@ -146,9 +144,7 @@ def lay_out(
         own_cause=own_cause,
     )
     reference = matching_baseline(sighting.baselines, current)
-    # What nothing was added to has no element of ours, however long it is.
-    added = surface.elements if is_changed else ()
-    ours = [e.is_ours for e in added if e.turn >= envelope.lead]
+    ours = surface.ours(envelope.lead) if is_changed else ()
     return Compiled(
         body=lower(envelope.body, surface.edits) if is_changed else envelope.body,
         surface=surface,

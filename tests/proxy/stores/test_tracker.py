@@ -3,7 +3,7 @@ from itertools import count
 
 import pytest
 
-from deuz_compiler import Baseline, Prefix, lift, plain_elements, prefix_of
+from deuz_compiler import Baseline, Prefix, lift, plain_prefix
 from deuz_compiler import chain as chain_of
 from deuz_proxy.calls import Sighting
 from deuz_proxy.stores.tracker import Tracker
@@ -31,7 +31,7 @@ class Seen:
         body = anthropic_body([user(word) for word in words.split()], system=system)
         envelope = lift("anthropic", body)
         keys = chain_of(envelope, root=ROOT)
-        prefix = prefix_of(envelope, plain_elements(envelope))
+        prefix = plain_prefix(envelope)
         sighting = self.tracker.sight(keys, prefix, session=session, is_probe=is_probe)
         return sighting, keys, prefix
 

@@ -16,8 +16,7 @@ from deuz_compiler import (
     part_span,
     project,
 )
-from deuz_compiler.prefix import prefix_of
-from deuz_compiler.surface import plain_elements
+from deuz_compiler.prefix import plain_prefix
 from deuz_compiler.wires.lifting import checkpoint_of
 from deuz_compiler.wires.members import BOM
 from deuz_testing.bodies import compact
@@ -133,7 +132,7 @@ def test_members_that_are_null_are_as_good_as_absent(s: Specimens) -> None:
 
     envelope = lift(s.wire, plain(s, [s.said("a")], tools=None, **nulls))
 
-    old, new = (prefix_of(e, plain_elements(e)) for e in (lift(s.wire, bare), envelope))
+    old, new = (plain_prefix(e) for e in (lift(s.wire, bare), envelope))
     assert [new.head(n).digest for n in new.order] == [
         old.head(n).digest for n in old.order
     ]
@@ -151,7 +150,7 @@ def test_system_text_beside_and_before_the_history_is_one_segment(s: Specimens) 
         variants += [plain(s, led, **s.instructed(text)) for text in "xy"]
 
     envelopes = [lift(s.wire, body) for body in variants]
-    prefixes = [prefix_of(e, plain_elements(e)) for e in envelopes]
+    prefixes = [plain_prefix(e) for e in envelopes]
 
     assert len({prefix.system.digest for prefix in prefixes}) == len(variants)
     assert len({prefix.digests for prefix in prefixes}) == 1
