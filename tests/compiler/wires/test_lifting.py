@@ -123,6 +123,24 @@ def test_a_checkpoint_without_turns_can_be_resumed() -> None:
     assert lift("anthropic", body, known=checkpoint) == lift("anthropic", body)
 
 
+def test_a_shorter_body_may_have_its_checkpoint_before_the_one_it_went_on_from() -> (
+    None
+):
+    """Of the older body only the newest turns were searched for markers."""
+    marked = {"role": "user", "content": [{"type": "text", "text": "m", **MARK}]}
+    turns = [user("a"), marked, *[assistant("x"), user("y")] * 4]
+    known = checkpoint_of(lift("anthropic", anthropic_body([*turns[:-1], marked])))
+    shorter = anthropic_body(turns[:9])
+    hasher = known.hash_start(shorter)
+    assert hasher is not None
+    envelope = lift("anthropic", shorter, known=known)
+
+    checkpoint = checkpoint_of(envelope, hashed=(known.offset, hasher))
+
+    assert (len(known.turns), len(checkpoint.turns)) == (9, 1)
+    assert checkpoint == checkpoint_of(envelope)
+
+
 def test_a_body_that_is_the_checkpoint_itself_is_no_continuation() -> None:
     body = anthropic_body([user("a")])
     checkpoint = checkpoint_of(lift("anthropic", body))
