@@ -157,6 +157,18 @@ def test_failed_required_source_refuses_and_accounts_for_everything() -> None:
     assert reasons_of(found) == {"1": "refused"}
 
 
+def test_required_source_that_was_not_asked_refuses_like_one_that_failed() -> None:
+    skipped = SourceReport("z", "rag", "skipped", "resting", is_required=True)
+    empty = SourceReport("a", "rag", "empty", is_required=True)
+
+    refused = compiled(record("a", "1"), facts=CompileFacts(sources=(skipped, empty)))
+    found = compiled(record("a", "1"), facts=CompileFacts(sources=(empty,)))
+
+    assert refused.refusal is not None
+    assert refused.refusal.blocking == ("z",)
+    assert found.refusal is None
+
+
 def test_failed_optional_source_is_a_fallback() -> None:
     reports = (SourceReport("z", "rag", "failed"), SourceReport("a", "rag"))
 

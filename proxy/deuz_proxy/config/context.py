@@ -18,6 +18,8 @@ from deuz_proxy.config.outside import HttpSource, McpSource
 from deuz_proxy.config.section import Kind, Section, id_from_kind
 from deuz_proxy.config.values import LastingText, Name, Ratio, Tokens
 
+FilePattern = Annotated[str, Field(min_length=1, max_length=256)]
+
 
 def _default_shares() -> Mapping[Kind, Ratio]:
     return {
@@ -143,6 +145,11 @@ class FilesSource(Section):
     )
     path: Path = Field(
         description="The folder; a relative one starts at the config file's folder."
+    )
+    ignore: tuple[FilePattern, ...] = Field(
+        default=(),
+        max_length=256,
+        description="Files and folders passed over: names, or paths with a /; * and ?.",
     )
     index: Path | None = Field(
         default=None,

@@ -127,6 +127,7 @@ class _Shelf:
     ) -> None:
         self.skipped: Mapping[str, int] = {}
         self._folder = config.path
+        self._ignored = config.ignore
         self._location = str(config.index) if config.index else ":memory:"
         self._clock = clock
         self._read = read
@@ -141,7 +142,7 @@ class _Shelf:
             return
         # After a failure the next search looks again: nothing old is served meanwhile.
         self._next_look = started
-        listing = list_folder(self._folder)
+        listing = list_folder(self._folder, ignored=self._ignored)
         skipped = self._index_all(listing.files)
         self.skipped = dict(listing.skipped + skipped)
         ended = self._clock()

@@ -1,9 +1,10 @@
 """What a folder holds that can be searched, and how each file is read safely.
 
 Rules:
-- Hidden files and folders, what tools write for themselves, binaries, files over the
-  limit, links that lead outside, and whatever is not a plain file are passed over and
-  counted by reason.
+- Hidden files and folders, what tools write for themselves, what is ignored by name,
+  binaries, files over the limits, links that lead outside, and whatever is not a plain
+  file are passed over and counted by reason.
+- A pattern without `/` is for a file's or folder's name, one with `/` for the path.
 - Names are relative, with `/`, in a fixed order; a link counts under its own name.
 - A folder that is missing is an error, never an empty list: it would empty the index.
 """
@@ -11,12 +12,16 @@ Rules:
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 MOST_FILE_BYTES = 2_000_000
 MOST_FILES = 20_000
+# Of all files together: the index of a folder may live in memory.
+MOST_TOTAL_BYTES = 512_000_000
+MOST_FOLDERS_DEEP = 64
 # Written by tools for tools; a folder of code drowns in them.
 _GENERATED = ("node_modules", "__pycache__")
 
@@ -27,6 +32,8 @@ LARGE = "large"
 OUTSIDE = "outside"
 UNREADABLE = "unreadable"
 TOO_MANY = "too_many"
+TOO_DEEP = "too_deep"
+IGNORED = "ignored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +62,28 @@ class NotText(Exception):
         self.reason = reason
 
 
-def list_folder(folder: Path, *, most_files: int = MOST_FILES) -> Listing:
+def list_folder(
+    folder: Path, *, most_files: int = MOST_FILES, ignored: Sequence[str] = ()
+) -> Listing:
     """Return the folder's files by name, the first `most_files` of them.
+
+    `ignored` are patterns with `*` and `?`; what one fits is not looked into.
 
     Raises:
         OSError: the folder itself cannot be read.
     """
     root = folder.resolve(strict=True)
     listing = Listing()
-    for entry, name in _entries(root, "", listing.skipped):
+    walk = _Walk(listing.skipped, tuple(ignored))
+    left_bytes = MOST_TOTAL_BYTES
+    for entry, name in walk.entries(root, ""):
         found = _found(entry, name, root, listing.skipped)
-        if found is not None and len(listing.files) < most_files:
+        if found is None:
+            continue
+        left_bytes -= found.size_bytes
+        if len(listing.files) < most_files and left_bytes >= 0:
             listing.files.append(found)
-        elif found is not None:
+        else:
             listing.skipped[TOO_MANY] += 1
     return listing
 
@@ -95,30 +111,53 @@ def read_text(found: Found) -> str:
         raise NotText(BINARY) from error
 
 
-def _entries(
-    folder: Path, prefix: str, skipped: Counter[str]
-) -> Iterator[tuple["os.DirEntry[str]", str]]:
-    with os.scandir(folder) as scan:
-        entries = sorted(scan, key=lambda entry: entry.name)
-    for entry in entries:
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """One way through a folder; what it passes over is counted."""
+
+    skipped: Counter[str]
+    ignored: tuple[str, ...]
+
+    def entries(
+        self, folder: Path, prefix: str
+    ) -> Iterator[tuple["os.DirEntry[str]", str]]:
+        """Return what is no folder, by name."""
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
+        for entry in entries:
+            name = f"{prefix}{entry.name}"
+            if reason := self._reason_against(entry, name):
+                self.skipped[reason] += 1
+            elif entry.is_dir(follow_symlinks=False):
+                yield from self._inner(Path(entry.path), f"{name}/")
+            else:
+                yield entry, name
+
+    def _reason_against(self, entry: "os.DirEntry[str]", name: str) -> str:
         if entry.name.startswith("."):
-            skipped[HIDDEN] += 1
-        elif not entry.is_dir(follow_symlinks=False):
-            yield entry, f"{prefix}{entry.name}"
-        elif entry.name in _GENERATED:
-            skipped[GENERATED] += 1
-        else:
-            yield from _inner(Path(entry.path), f"{prefix}{entry.name}/", skipped)
+            return HIDDEN
+        if any(_fits(pattern, entry.name, name) for pattern in self.ignored):
+            return IGNORED
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if is_folder and entry.name in _GENERATED:
+            return GENERATED
+        # Each folder is a frame of this walk.
+        is_deep = is_folder and name.count("/") >= MOST_FOLDERS_DEEP
+        return TOO_DEEP if is_deep else ""
+
+    def _inner(
+        self, folder: Path, prefix: str
+    ) -> Iterator[tuple["os.DirEntry[str]", str]]:
+        try:
+            yield from self.entries(folder, prefix)
+        except OSError:
+            # One folder that is closed to us, or just went, does not hide the others.
+            self.skipped[UNREADABLE] += 1
 
 
-def _inner(
-    folder: Path, prefix: str, skipped: Counter[str]
-) -> Iterator[tuple["os.DirEntry[str]", str]]:
-    try:
-        yield from _entries(folder, prefix, skipped)
-    except OSError:
-        # One folder that is closed to us, or just went, does not hide the others.
-        skipped[UNREADABLE] += 1
+def _fits(pattern: str, name: str, path: str) -> bool:
+    bare = pattern.strip("/")
+    return fnmatchcase(path if "/" in bare else name, bare)
 
 
 def _found(

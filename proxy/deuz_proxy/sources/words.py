@@ -23,6 +23,11 @@ _LONGEST_WORD = 64
 def words_of(text: str) -> Iterator[str]:
     """Return the search words of the text, in order, with repetitions."""
     for run in _RUN.findall(text):
+        # Most words of prose: nothing in them is folded, parted, or a pair.
+        if run.isascii() and run.lower() == run:
+            if len(run) <= _LONGEST_WORD:
+                yield _singular(run)
+            continue
         if len(run) > _LONGEST_WORD and not _CJK.search(run):
             continue
         for part in _CJK.split(run):

@@ -355,3 +355,26 @@ async def test_a_closed_source_fails_and_closes_again(source: FolderFiles) -> No
 
     with pytest.raises(StoreFailed):
         await found(source, "return days")
+
+
+async def test_what_is_ignored_is_not_found(open_source: Open) -> None:
+    source = open_source(ignore=["*.txt"])
+
+    assert await found(source, "free shipping") == []
+    assert await found(source, "return days") == ["returns.md#returns"]
+    assert dict(source.skipped) == {"ignored": 1}
+
+
+async def test_a_file_that_changes_while_it_is_read_is_read_again(
+    source: FolderFiles, docs: Path, clock: ManualClock, reader: Reader
+) -> None:
+    reader.hold()
+    async with asyncio.TaskGroup() as group:
+        looking = group.create_task(source.warm())
+        await reader.is_reading.wait()
+        (docs / "returns.md").write_text("# Shop\n## Hats\nWe sell hats, many.\n")
+        reader.release()
+    assert looking.done()
+    clock.now += 1.0
+
+    assert await found(source, "hats many") == ["returns.md#hats"]

@@ -9,6 +9,8 @@ from deuz_proxy.sources.folder import (
     HIDDEN,
     LARGE,
     MOST_FILE_BYTES,
+    MOST_FOLDERS_DEEP,
+    MOST_TOTAL_BYTES,
     OUTSIDE,
     TOO_MANY,
     UNREADABLE,
@@ -219,3 +221,75 @@ def test_a_link_put_in_a_files_place_since_then_is_not_followed(
     path.symlink_to(write(tmp_path / "secret"))
 
     assert reason(found) == UNREADABLE
+
+
+@pytest.mark.parametrize(
+    ("pattern", "left"),
+    [
+        ("*.log", ["a.md", "inner/b.md", "vendor/c.md"]),
+        ("vendor", ["a.log", "a.md", "inner/a.log", "inner/b.md"]),
+        ("vendor/", ["a.log", "a.md", "inner/a.log", "inner/b.md"]),
+        ("inner/*.log", ["a.log", "a.md", "inner/b.md", "vendor/c.md"]),
+        ("/inner/a.log", ["a.log", "a.md", "inner/b.md", "vendor/c.md"]),
+        ("?.md", ["a.log", "inner/a.log"]),
+        ("*", []),
+    ],
+)
+def test_what_is_ignored_by_name_or_path_is_counted_not_listed(
+    tmp_path: Path, pattern: str, left: list[str]
+) -> None:
+    for name in ("a.md", "a.log", "inner/a.log", "inner/b.md", "vendor/c.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    listing = list_folder(tmp_path, ignored=[pattern])
+
+    assert [found.name for found in listing.files] == left
+    assert listing.skipped["ignored"] > 0
+
+
+def test_folders_are_walked_down_to_a_bound(tmp_path: Path) -> None:
+    inner = tmp_path
+    for _ in range(MOST_FOLDERS_DEEP + 3):
+        inner = inner / "d"
+        inner.mkdir()
+        (inner / "a.md").write_text("x")
+
+    listing = list_folder(tmp_path)
+
+    assert len(listing.files) == MOST_FOLDERS_DEEP
+    assert listing.skipped == {"too_deep": 1}
+
+
+def test_files_together_over_the_bound_are_counted(tmp_path: Path) -> None:
+    most = MOST_FILE_BYTES
+    for number in range(MOST_TOTAL_BYTES // most + 2):
+        # Sparse: they take no room on the disk.
+        with (tmp_path / f"{number:04}.txt").open("wb") as file:
+            file.truncate(most)
+
+    listing = list_folder(tmp_path)
+
+    assert len(listing.files) == MOST_TOTAL_BYTES // most
+    assert listing.skipped == {"too_many": 2}
+
+
+def test_a_file_that_is_closed_to_us_is_unreadable(tmp_path: Path) -> None:
+    (tmp_path / "gone.md").write_text("x")
+    (found,) = list_folder(tmp_path).files
+    found.real.unlink()
+
+    with pytest.raises(NotText, match=UNREADABLE):
+        read_text(found)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "latin-1", "shift_jis"])
+def test_text_in_another_encoding_is_passed_over_not_guessed(
+    tmp_path: Path, encoding: str
+) -> None:
+    word = "caf\u00e9" if encoding == "latin-1" else "\u6771\u4eac"
+    (tmp_path / "a.txt").write_bytes(word.encode(encoding))
+    (found,) = list_folder(tmp_path).files
+
+    with pytest.raises(NotText, match=BINARY):
+        read_text(found)
