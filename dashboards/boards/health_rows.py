@@ -99,6 +99,12 @@ HEALTH = Row(
             unit="ops",
         ),
         Panel(
+            "Ledger availability",
+            "Is the store asked, or left alone since it did not answer?",
+            (Query("min by (store, op) (deuz_ledger_available)", "{{store}} {{op}}"),),
+            width=12,
+        ),
+        Panel(
             "Ledger entries",
             "How many placements and folds are remembered?",
             (Query("sum by (store) (deuz_ledger_entries)", "{{store}}"),),

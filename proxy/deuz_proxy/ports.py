@@ -163,6 +163,15 @@ class Tracker(Protocol):
     def note_frontier(self, conversation: str, tokens: int) -> None: ...
 
 
+class SharedTracker(Protocol):
+    """What other replicas, or this one before it started again, saw of a history.
+
+    `load` makes it known to the tracker, in one round trip; it never fails, it counts.
+    """
+
+    async def load(self, keys: Sequence[bytes], *, session: bytes | None) -> None: ...
+
+
 class Estimates(Protocol):
     """Token estimates corrected by what a model's provider reported."""
 

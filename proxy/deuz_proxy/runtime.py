@@ -29,6 +29,7 @@ class Runtime:
     monotonic: Callable[[], float]
     new_id: Callable[[], str]
     new_trace: Callable[[str | None], Trace] | None = None
+    shared: ports.SharedTracker | None = None
     memory: Memory | None = None
     notes: WorkingMemory | None = None
     archives: tuple[ports.Archive, ...] = ()

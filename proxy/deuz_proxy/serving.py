@@ -33,7 +33,6 @@ from deuz_proxy.stores.build import open_stores
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates
 from deuz_proxy.stores.memory_build import MemoryStore, open_memory
-from deuz_proxy.stores.tracker import Tracker
 
 
 class Serving:
@@ -62,7 +61,9 @@ class Serving:
             proxies=Proxies(self._environ if config.proxy == "environment" else {}),
         ).open()
         self._stack.push_async_callback(upstreams.close)
-        stores = await open_stores(config.ledger, self._stack, tell=notice)
+        stores = await open_stores(
+            config.ledger, self._stack, new_id=new_id, tell=notice
+        )
         records = await open_memory(
             memory_url(config.memory, config.ledger.url), words_of=words_of
         )
@@ -75,7 +76,8 @@ class Serving:
             sources=sources,
             archives=transcripts_of(sources),
             breakers=make_breakers(config, clock=time.monotonic),
-            tracker=Tracker(new_id=new_id),
+            tracker=stores.tracker,
+            shared=stores.shared,
             checkpoints=Checkpoints(),
             estimates=Estimates(),
             models=Models(config.models),

@@ -6,7 +6,9 @@ ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = {"proxy": 350, "compiler": 350, "dashboards": 350, "tests": 450}
 EXCESS_LINES = 100
 
-LONG_FOR_A_REASON: dict[str, str] = {}
+LONG_FOR_A_REASON: dict[str, str] = {
+    "proxy/deuz_proxy/observe/catalog.py": "one list of all metrics, read as a table",
+}
 """Modules over the limit; an entry that is no longer needed fails as well."""
 
 

@@ -292,6 +292,12 @@ LEDGER_BYTES = _gauge(
     STORE,
     unit="By",
 )
+LEDGER_AVAILABLE = _gauge(
+    "deuz_ledger_available",
+    "deuz.ledger.available",
+    "1 where the store is asked, 0 where it is left alone since it failed.",
+    *(STORE, Label("op", vocabulary.LEDGER_ASKED)),
+)
 FAULTS = _counter(
     "deuz_faults_total",
     "deuz.faults",
@@ -341,6 +347,7 @@ METRICS = (
     LEDGER_OPERATIONS,
     LEDGER_ENTRIES,
     LEDGER_BYTES,
+    LEDGER_AVAILABLE,
     FAULTS,
     WORKERS,
     WORKER_FAILURES,

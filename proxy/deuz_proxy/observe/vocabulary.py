@@ -134,7 +134,8 @@ OVERFLOW_OUTCOMES = ("recovered", "surfaced", "cannot_fit", "observed")
 LAYERS = ("prune-tool-results", "prune-reasoning", "summarize")
 TRIGGERS = ("overflow", "preflight", "threshold")
 
-LEDGER_OPS = ("read", "commit", "evict", "rewrite")
+LEDGER_OPS = ("read", "commit", "evict", "rewrite", "load", "save")
+LEDGER_ASKED = ("read", "commit", "load", "save")
 LEDGER_STATUSES = ("ok", "failed", "late", "full", "damaged", "open")
 STORES = ("memory", "sqlite", "redis")
 

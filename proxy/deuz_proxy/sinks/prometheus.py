@@ -293,6 +293,7 @@ class _Ledger:
         self._operations = make.counter(catalog.LEDGER_OPERATIONS)
         self._entries = make.gauge(catalog.LEDGER_ENTRIES)
         self._bytes = make.gauge(catalog.LEDGER_BYTES)
+        self._available = make.gauge(catalog.LEDGER_AVAILABLE)
 
     def prepare(self) -> None:
         for op in vocabulary.LEDGER_OPS:
@@ -302,6 +303,10 @@ class _Ledger:
         # Forty keys read are one round trip, forty entries evicted are forty losses.
         count = event.count if event.op == "evict" else 1
         self._operations[event.op, event.status].inc(count)
+        if event.op in vocabulary.LEDGER_ASKED:
+            self._available[event.store, event.op].set(int(event.is_available))
+        if event.op in ("load", "save"):
+            return  # Of the tracker, which holds no entries.
         self._entries[(event.store,)].set(event.entries)
         self._bytes[(event.store,)].set(event.bytes)
 

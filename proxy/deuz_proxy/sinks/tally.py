@@ -168,6 +168,7 @@ class Total:
     events_lost: int = 0
     faults: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     ledger: LedgerUsed | None = None
+    left_alone: set[str] = field(default_factory=set)
     sources: OrderedDict[str, Asked] = field(default_factory=OrderedDict)
 
     def add(self, event: Event) -> None:
@@ -180,7 +181,7 @@ class Total:
             case FaultCaught():
                 self._blame(event)
             case LedgerUsed():
-                self.ledger = event
+                self._use_ledger(event)
             case WorkerStarted():
                 self.workers += 1
             case WorkerEnded():
@@ -207,6 +208,14 @@ class Total:
             self.sources.popitem(last=False)
         self.sources.setdefault(outcome.source, Asked()).add(outcome)
         self.sources.move_to_end(outcome.source)
+
+    def _use_ledger(self, event: LedgerUsed) -> None:
+        (self.left_alone.discard if event.is_available else self.left_alone.add)(
+            event.op
+        )
+        # The tracker's own events hold no sizes.
+        if self.ledger is None or event.op not in ("load", "save"):
+            self.ledger = event
 
     def _blame(self, event: FaultCaught) -> None:
         key = (event.route, event.where, event.code)
@@ -236,6 +245,7 @@ class Total:
                 "store": self.ledger.store,
                 "entries": self.ledger.entries,
                 "bytes": self.ledger.bytes,
+                "is_available": not self.left_alone,
             },
             "sources": [
                 {

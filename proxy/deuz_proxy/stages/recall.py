@@ -29,7 +29,7 @@ from deuz_proxy.calls import Call, Gathered, Known, SourceAnswer, header
 from deuz_proxy.errors import SidecarError, SourceFailed, StoreFailed
 from deuz_proxy.memory.working import WorkingMemory, key_fault
 from deuz_proxy.observe.events import FaultCaught
-from deuz_proxy.ports import Query, Source
+from deuz_proxy.ports import Query, SharedTracker, Source
 from deuz_proxy.runtime import Runtime
 
 _COMPILING = ("shadow", "compile")
@@ -42,15 +42,17 @@ Answer = tuple[SourceAnswer, Sequence[Candidate]]
 async def recall_context(call: Call, runtime: Runtime) -> Known:
     """Return the ledger's operations on this history and, if due, new candidates.
 
+    What others saw of the conversation is loaded at the same time, if it is shared.
+
     A ledger that fails is counted and answered with nothing: the request goes on.
 
     Raises:
         StoreFailed: the ledger failed, and the route fails closed.
         Exception: asking the sources failed, and the route fails closed.
     """
-    if call.envelope is None or call.target.mode not in _COMPILING:
-        return Known()
-    if not call.identity.is_known or _is_held_out(call, runtime):
+    if not _is_compiled(call, runtime):
+        if runtime.shared is not None:
+            await _load(call, runtime.shared)
         return Known()
     try:
         operations = await _read_ledger(call, runtime)
@@ -62,6 +64,19 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
     known = await _with_offers(call, operations, runtime)
     notes = await _read_notes(call, runtime)
     return known if notes is None else replace(known, notes=notes)
+
+
+def _is_compiled(call: Call, runtime: Runtime) -> bool:
+    """Tell whether the request may get, or has got, something added."""
+    if call.envelope is None or call.target.mode not in _COMPILING:
+        return False
+    return call.identity.is_known and not _is_held_out(call, runtime)
+
+
+async def _load(call: Call, shared: SharedTracker) -> None:
+    if call.envelope is not None:
+        keys = call.chain[call.envelope.lead :]
+        await shared.load(keys, session=call.identity.session)
 
 
 async def _read_notes(call: Call, runtime: Runtime) -> Snapshot | None:
@@ -121,7 +136,13 @@ async def _read_ledger(
     call: Call, runtime: Runtime
 ) -> Mapping[int, tuple[Operation, ...]]:
     first = call.envelope.lead if call.envelope else 0
-    found = await runtime.ledger.read(call.ledger_keys[first:])
+    reading = runtime.ledger.read(call.ledger_keys[first:])
+    if runtime.shared is None:
+        found = await reading
+    else:
+        # Both at once: one round trip, as far as the request is concerned.
+        loading = _load(call, runtime.shared)
+        found, _ = await asyncio.gather(reading, loading)
     return {first + i: operations for i, operations in enumerate(found) if operations}
 
 

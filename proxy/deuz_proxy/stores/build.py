@@ -18,19 +18,24 @@ from deuz_proxy.config.ledger import MEMORY, LedgerConfig, file_of
 from deuz_proxy.observe.events import Listener
 from deuz_proxy.stores.aside import Aside
 from deuz_proxy.stores.bounds import Bounds
+from deuz_proxy.stores.conversations import Conversations
 from deuz_proxy.stores.gate import Gate
 from deuz_proxy.stores.ledger_memory import MemoryLedger
 from deuz_proxy.stores.ledger_stored import StoredLedger
+from deuz_proxy.stores.redis_conversations import RedisConversations
 from deuz_proxy.stores.redis_server import FAULTS as REDIS_FAULTS
 from deuz_proxy.stores.redis_server import STORE as REDIS
 from deuz_proxy.stores.redis_server import RedisServer
 from deuz_proxy.stores.redis_shelf import RedisShelf
 from deuz_proxy.stores.shelf import Shelf
+from deuz_proxy.stores.sqlite_conversations import SqliteConversations
 from deuz_proxy.stores.sqlite_file import FAULTS as SQLITE_FAULTS
 from deuz_proxy.stores.sqlite_file import connect, open_file
 from deuz_proxy.stores.sqlite_shelf import STORE as SQLITE
 from deuz_proxy.stores.sqlite_shelf import SqliteShelf
 from deuz_proxy.stores.sqlite_thread import SqliteThread
+from deuz_proxy.stores.tracker import Tracker
+from deuz_proxy.stores.tracker_shared import SharedTracker
 
 _CLOSE_SECONDS = 2.0
 
@@ -40,12 +45,25 @@ class Stores:
     """What keeps a conversation's state. What was opened is closed by the stack."""
 
     ledger: ports.Ledger
+    tracker: ports.Tracker
+    shared: ports.SharedTracker | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A file or a server, and what it raises."""
+
+    store: str
+    faults: tuple[type[Exception], ...]
+    shelf: Shelf
+    conversations: Conversations
 
 
 async def open_stores(
     config: LedgerConfig,
     stack: AsyncExitStack,
     *,
+    new_id: Callable[[], str],
     tell: Listener,
     clock: Callable[[], float] = time.time,
 ) -> Stores:
@@ -54,43 +72,63 @@ async def open_stores(
     Raises:
         StoreUnusable: the place cannot be used.
     """
-    bounds = ledger_bounds(config)
+    bounds, local = ledger_bounds(config), Tracker(new_id=new_id)
     if config.url == MEMORY:
         ledger = MemoryLedger(bounds, weigh=weigh, clock=clock, tell=tell)
         stack.push_async_callback(ledger.close)
-        return Stores(ledger)
-    shelf, store, faults = await _open_shelf(config, stack)
-    aside = await Aside().open()
-    stack.push_async_callback(aside.close, grace_seconds=_CLOSE_SECONDS)
+        return Stores(ledger, local)
+    place = await _open_place(config, stack)
     gate = partial(
         Gate,
-        store,
-        faults=faults,
+        place.store,
+        faults=place.faults,
         deadline_seconds=config.deadline_ms / 1000,
         clock=time.monotonic,
         tell=tell,
     )
-    reads, commits = gate("read"), gate("commit")
-    return Stores(
-        StoredLedger(
-            shelf, bounds, reads=reads, commits=commits, aside=aside, clock=clock
-        )
+    stored = StoredLedger(
+        place.shelf,
+        bounds,
+        reads=gate("read"),
+        commits=gate("commit"),
+        aside=await _open_aside(stack),
+        clock=clock,
     )
+    tracker = SharedTracker(
+        local,
+        place.conversations,
+        gates={op: gate(op) for op in ("load", "save")},
+        aside=await _open_aside(stack),
+        clock=clock,
+        ttl_seconds=config.ttl_seconds,
+    )
+    return Stores(stored, tracker, tracker)
 
 
-async def _open_shelf(
-    config: LedgerConfig, stack: AsyncExitStack
-) -> tuple[Shelf, str, tuple[type[Exception], ...]]:
+async def _open_aside(stack: AsyncExitStack) -> Aside:
+    aside = await Aside().open()
+    stack.push_async_callback(aside.close, grace_seconds=_CLOSE_SECONDS)
+    return aside
+
+
+async def _open_place(config: LedgerConfig, stack: AsyncExitStack) -> _Place:
     path = file_of(config.url)
     if path is None:
         server = RedisServer(config.url, connect_seconds=config.deadline_ms / 1000)
         stack.push_async_callback(server.close)
-        return RedisShelf(await server.open()), REDIS, REDIS_FAULTS
+        await server.open()
+        shelf, kept = RedisShelf(server), RedisConversations(server)
+        return _Place(REDIS, REDIS_FAULTS, shelf, kept)
     writer = SqliteThread(open_file(path), "ledger-writer")
     stack.push_async_callback(writer.close, grace_seconds=_CLOSE_SECONDS)
     reader = SqliteThread(connect(path), "ledger-reader")
     stack.push_async_callback(reader.close, grace_seconds=_CLOSE_SECONDS)
-    return SqliteShelf(reader, writer), SQLITE, SQLITE_FAULTS
+    return _Place(
+        SQLITE,
+        SQLITE_FAULTS,
+        SqliteShelf(reader, writer),
+        SqliteConversations(reader, writer),
+    )
 
 
 def ledger_bounds(config: LedgerConfig) -> Bounds:

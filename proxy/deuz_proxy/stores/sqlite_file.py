@@ -16,7 +16,7 @@ from pathlib import Path
 
 from deuz_proxy.errors import StoreUnusable
 
-SCHEMA = 1
+SCHEMA = 2
 _MODE = 0o600
 APPLICATION_ID = 0x6465757A  # "deuz"
 # Another process may be writing; what takes longer is late, and told as such.
@@ -43,8 +43,21 @@ end;
 create trigger entry_changes after update of size on entries begin
   update totals set bytes = bytes + new.size - old.size;
 end;
+create table conversations (
+  name text primary key, stamp integer not null, used real not null,
+  heads blob not null, sealed blob not null
+);
+create index conversations_used on conversations (used);
+create table places (key blob primary key, name text not null) without rowid;
+create index places_name on places (name);
+create table sessions (session blob primary key, name text not null) without rowid;
+create index sessions_name on sessions (name);
+create table texts (digest blob primary key, used real not null, text blob not null);
+create trigger conversation_goes after delete on conversations begin
+  delete from places where name = old.name;
+  delete from sessions where name = old.name;
+end;
 """
-_NAMES = ("entries", "totals")
 
 FAULTS = (sqlite3.Error,)
 """What a connection raises when it fails."""
@@ -168,7 +181,11 @@ def _set_aside(connection: sqlite3.Connection, found: int) -> None:
     ).fetchall()
     for kind, name in made:
         connection.execute(f'drop {kind} "{name}"')
-    for name in _NAMES:
+    tables = connection.execute(
+        "select name from sqlite_master where type = 'table'"
+    ).fetchall()
+    # What an even older version left keeps its name.
+    for name in [name for (name,) in tables if not name[-1].isdigit()]:
         old = f"{name}_{found}"
         connection.execute(f'drop table if exists "{old}"')
         connection.execute(f'alter table "{name}" rename to "{old}"')

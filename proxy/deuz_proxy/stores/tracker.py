@@ -16,6 +16,7 @@ import msgspec
 
 from deuz_compiler import Baseline, Prefix
 from deuz_proxy.calls import Sighting
+from deuz_proxy.stores.conversation_state import ConversationState, Place
 
 Head = tuple[bytes, ...]
 
@@ -144,6 +145,75 @@ class Tracker:
             node = self._nodes.get(known.newest)
             if node is not None:
                 node.baselines = _with(node.baselines, newest)
+
+    def longest(self, keys: Sequence[bytes]) -> tuple[int, str | None]:
+        """Return how many of the keys lead to the longest place known, and whose it is.
+
+        0 and None if none of them does.
+        """
+        count, node = self._longest(keys)
+        return count, node.conversation if node else None
+
+    def go_on_from(self, key: bytes) -> None:
+        """Note that a history went on from this place, as another conversation."""
+        node = self._nodes.get(key)
+        if node is not None:
+            node.go_on()
+
+    def session_of(self, session: bytes) -> str | None:
+        """Return the conversation that a session was seen with last."""
+        return self._sessions.get(session)
+
+    def state_of(self, name: str) -> ConversationState | None:
+        """Return all that is known of a conversation, if it is."""
+        known = self._conversations.get(name)
+        if known is None:
+            return None
+        numbers: dict[Baseline, int] = {}
+
+        def number(baseline: Baseline) -> int:
+            return numbers.setdefault(baseline, len(numbers))
+
+        latest = tuple([number(each) for each in known.baselines])
+        places = tuple(
+            [
+                Place(
+                    key, node.seen, node.continued, tuple(map(number, node.baselines))
+                )
+                for key in known.nodes
+                if (node := self._nodes.get(key)) and node.conversation == name
+            ]
+        )
+        return ConversationState(tuple(numbers), latest, places, known.newest)
+
+    def take(
+        self, name: str, state: ConversationState, *, session: bytes | None
+    ) -> None:
+        """Put what somebody else knows of a conversation in the place of what is here.
+
+        `session` is one that it was found by.
+        """
+        for key in self._conversations.pop(name, _Conversation()).nodes:
+            self._forget_node(name, key)
+
+        def listed(numbers: Sequence[int]) -> tuple[Baseline, ...]:
+            return tuple([state.baselines[number] for number in numbers])
+
+        for place in state.places:
+            self._nodes[place.key] = _Node(
+                name, place.seen, place.continued, listed(place.baselines)
+            )
+        keys = [place.key for place in state.places]
+        self._conversations[name] = _Conversation(
+            listed(state.latest), keys, state.newest
+        )
+        if session is not None:
+            self._sessions.setdefault(session, name)
+        self._shrink()
+
+    def keep_text(self, digest: bytes, text: bytes) -> None:
+        """Remember a text of tools or system by its digest."""
+        self._texts.put(digest, text)
 
     def _longest(self, keys: Sequence[bytes]) -> tuple[int, _Node | None]:
         for index in range(len(keys) - 1, -1, -1):

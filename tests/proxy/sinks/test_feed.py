@@ -222,7 +222,25 @@ async def test_ledger_events_alone_wake_nobody() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
             await reader.wait()
-    assert feed.status()["ledger"] == {"store": "memory", "entries": 7, "bytes": 900}
+    assert feed.status()["ledger"] == {
+        "store": "memory",
+        "entries": 7,
+        "bytes": 900,
+        "is_available": True,
+    }
+
+
+async def test_a_store_that_is_left_alone_shows_in_the_status() -> None:
+    feed = feed_with(0)
+
+    feed(LedgerUsed("read", "ok", "redis", 1, 7, 900))
+    feed(LedgerUsed("load", "open", "redis", 0, 0, 0, is_available=False))
+    gone = feed.status()["ledger"]
+    feed(LedgerUsed("load", "ok", "redis", 1, 0, 0))
+
+    shown = {"store": "redis", "entries": 7, "bytes": 900}
+    assert gone == shown | {"is_available": False}
+    assert feed.status()["ledger"] == shown | {"is_available": True}
 
 
 async def test_closed_reader_stops_waiting_and_frees_its_place() -> None:

@@ -294,6 +294,19 @@ def test_evicted_entries_are_counted_one_by_one_and_reads_by_round_trip() -> Non
     assert value(sink, "deuz_ledger_entries", store="memory") == 40
 
 
+def test_a_store_that_is_left_alone_shows_by_operation_until_it_answers() -> None:
+    gone = ledger_used("read", status="open", is_available=False)
+    sink = counted(gone, ledger_used("load"), ledger_used("save", entries=0, bytes=0))
+
+    name = "deuz_ledger_available"
+    assert value(sink, name, store="memory", op="read") == 0
+    assert value(sink, name, store="memory", op="load") == 1
+    sink(ledger_used("read"))
+    assert value(sink, name, store="memory", op="read") == 1
+    # The tracker's own operations say nothing of the ledger's size.
+    assert value(sink, "deuz_ledger_bytes", store="memory") == 9_000
+
+
 def test_fault_is_counted() -> None:
     sink = counted(FaultCaught("chat", "recall", "store_failed"))
 

@@ -5,6 +5,7 @@ import pytest
 
 from deuz_proxy.config.ledger import LedgerConfig
 from deuz_proxy.errors import StoreUnusable
+from deuz_proxy.serving import new_id
 from deuz_proxy.stores.build import ledger_bounds, open_stores, weigh
 from deuz_proxy.stores.ledger_memory import MemoryLedger
 from deuz_proxy.stores.ledger_stored import StoredLedger
@@ -13,7 +14,7 @@ from deuz_testing.ledger_suite import Told, append
 
 async def test_without_a_word_the_ledger_is_in_the_process() -> None:
     async with AsyncExitStack() as stack:
-        stores = await open_stores(LedgerConfig(), stack, tell=Told())
+        stores = await open_stores(LedgerConfig(), stack, new_id=new_id, tell=Told())
 
         assert isinstance(stores.ledger, MemoryLedger)
 
@@ -26,7 +27,7 @@ async def test_a_file_is_opened_and_closed_with_the_stack(tmp_path: Path) -> Non
 
     async with AsyncExitStack() as stack:
         config = LedgerConfig(url=f"sqlite:///{path}")
-        stores = await open_stores(config, stack, tell=Told())
+        stores = await open_stores(config, stack, new_id=new_id, tell=Told())
         assert isinstance(stores.ledger, StoredLedger)
         await stores.ledger.commit({b"k" * 24: (append("a"),)})
         assert has_log()
@@ -39,7 +40,7 @@ async def test_a_place_that_cannot_be_used_is_told_at_the_start(tmp_path: Path) 
     config = LedgerConfig(url=f"sqlite:///{tmp_path}")
     async with AsyncExitStack() as stack:
         with pytest.raises(StoreUnusable, match="it is no file"):
-            await open_stores(config, stack, tell=Told())
+            await open_stores(config, stack, new_id=new_id, tell=Told())
 
 
 def test_bounds_are_the_configs_and_operations_have_a_weight() -> None:

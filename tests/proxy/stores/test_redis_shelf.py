@@ -12,6 +12,7 @@ from deuz_compiler import Append, Bare
 from deuz_proxy.config.ledger import LedgerConfig
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.ports import Ledger
+from deuz_proxy.serving import new_id
 from deuz_proxy.stores.breaker import PATIENCE
 from deuz_proxy.stores.build import open_stores
 from deuz_testing.ledger_suite import (
@@ -66,7 +67,9 @@ async def open_ledger(
             config = LedgerConfig.model_validate(
                 {"url": process.url, "deadline_ms": 10_000} | settings
             )
-            stores = await open_stores(config, stack, tell=told, clock=clock)
+            stores = await open_stores(
+                config, stack, new_id=new_id, tell=told, clock=clock
+            )
             return stores.ledger
 
         yield opened
@@ -220,7 +223,7 @@ async def test_a_server_in_trouble_costs_the_deadline_and_is_found_again(
     with running_redis() as process:
         async with AsyncExitStack() as stack:
             config = LedgerConfig(url=process.url, deadline_ms=100)
-            ledger = (await open_stores(config, stack, tell=told)).ledger
+            ledger = (await open_stores(config, stack, new_id=new_id, tell=told)).ledger
             await ledger.commit({key(1): BLOCK})
             process.kill() if trouble == "killed" else process.freeze()
 

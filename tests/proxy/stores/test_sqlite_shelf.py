@@ -15,6 +15,7 @@ from deuz_compiler import Bare
 from deuz_proxy.config.ledger import LedgerConfig
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.ports import Ledger
+from deuz_proxy.serving import new_id
 from deuz_proxy.stores.breaker import PATIENCE
 from deuz_proxy.stores.build import open_stores
 from deuz_testing.ledger_suite import (
@@ -55,7 +56,9 @@ async def open_ledger(
             config = LedgerConfig.model_validate(
                 {"url": f"sqlite:///{path}", "deadline_ms": 10_000} | settings
             )
-            stores = await open_stores(config, stack, tell=told, clock=clock)
+            stores = await open_stores(
+                config, stack, new_id=new_id, tell=told, clock=clock
+            )
             return stores.ledger
 
         yield opened

@@ -298,3 +298,34 @@ def test_a_place_where_a_branch_waits_outlives_those_that_went_on(seen: Seen) ->
 
     assert waiting.is_fork
     assert waiting.baselines[0].inbound.count == 2
+
+
+def test_what_another_tracker_knows_can_be_taken_over(seen: Seen) -> None:
+    for words in ("a", "a", "a b", "a x"):
+        seen.send(words)
+    other = Seen()
+    other.at = seen.at
+    for name in ("c1", "c2"):
+        state = seen.tracker.state_of(name)
+        assert state is not None
+        other.tracker.take(name, state, session=b"s")
+
+    assert len(other.tracker) == 2
+    assert other.tracker.session_of(b"s") == "c1"
+    for words in ("a b c", "a x y", "a z"):
+        assert other.look(words)[0].baselines == seen.look(words)[0].baselines
+        keys = other.look(words)[1]
+        assert other.tracker.longest(keys) == seen.tracker.longest(keys)
+
+
+def test_what_is_taken_over_replaces_what_was_here(seen: Seen) -> None:
+    seen.send("a")
+    state = seen.tracker.state_of("c1")
+    assert state is not None
+    seen.send("a b")
+
+    seen.tracker.take("c1", state, session=None)
+
+    assert seen.tracker.longest(seen.look("a b c")[1]) == (1, "c1")
+    assert seen.tracker.state_of("c9") is None
+    assert seen.tracker.session_of(b"none") is None

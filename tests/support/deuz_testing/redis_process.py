@@ -42,6 +42,14 @@ class RedisProcess:
             assert time.monotonic() < end, "redis-server did not start"
             time.sleep(0.02)
 
+    def flush(self, database: int) -> None:
+        """Empty one of its databases."""
+        with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+            connection.sendall(b"SELECT %d\r\nFLUSHDB\r\n" % database)
+            answer = b""
+            while answer.count(b"\r\n") < 2:
+                answer += connection.recv(64)
+
     def kill(self) -> None:
         """End it without a word."""
         self._process.kill()

@@ -1,0 +1,135 @@
+"""Conversations of the shared tracker in Redis or Valkey, each step as one script.
+
+Rules:
+- Everything expires by itself; an index by last use bounds their number.
+- A place may outlive its conversation: it then leads nowhere.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from deuz_proxy.stores.conversations import MOST_CONVERSATIONS, Ask, Found, Save
+from deuz_proxy.stores.redis_server import RedisServer
+
+_FIND = """
+local prefix, name, stamp, session = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local width, keys = tonumber(ARGV[5]), ARGV[6]
+local oldest = tonumber(ARGV[7])
+local found = false
+for at = #keys - width + 1, 1, -width do
+  found = redis.call('GET', prefix .. 'p:' .. string.sub(keys, at, at + width - 1))
+  if found then break end
+end
+if not found and name ~= '' then found = name end
+if not found and session ~= '' then
+  found = redis.call('GET', prefix .. 's:' .. session)
+end
+if not found then return {} end
+local used = redis.call('ZSCORE', KEYS[1], found)
+if used and tonumber(used) <= oldest then return {} end
+local held = redis.call('HMGET', prefix .. 'c:' .. found, 'stamp', 'heads', 'sealed')
+if not held[3] then return {} end
+if found == name and held[1] == stamp then return {found, held[1]} end
+local answer = {found, held[1], held[3]}
+local known = {}
+for at = 8, #ARGV do known[ARGV[at]] = true end
+local at = 1
+while at <= #held[2] do
+  local size = string.byte(held[2], at)
+  local head = string.sub(held[2], at + 1, at + size)
+  local text = not known[head] and redis.call('GET', prefix .. 't:' .. head)
+  if text then
+    answer[#answer + 1] = head
+    answer[#answer + 1] = text
+  end
+  at = at + 1 + size
+end
+return answer
+"""
+
+_SAVE = """
+local prefix, name, stamp, now, live = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local heads, sealed, session, most = ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
+local conversation = prefix .. 'c:' .. name
+local held = redis.call('HGET', conversation, 'stamp')
+if held and held ~= stamp then return 0 end
+redis.call(
+  'HSET', conversation, 'stamp', stamp + 1, 'heads', heads, 'sealed', sealed
+)
+redis.call('PEXPIRE', conversation, live)
+redis.call('ZADD', KEYS[1], now, name)
+redis.call('PEXPIRE', KEYS[1], live)
+if session ~= '' then redis.call('SET', prefix .. 's:' .. session, name, 'PX', live) end
+local at = 12
+for _ = 1, tonumber(ARGV[10]) do
+  redis.call('SET', prefix .. 'p:' .. ARGV[at], name, 'PX', live)
+  at = at + 1
+end
+for _ = 1, tonumber(ARGV[11]) do
+  local place = prefix .. 'p:' .. ARGV[at]
+  if redis.call('GET', place) == name then redis.call('DEL', place) end
+  at = at + 1
+end
+for at = at, #ARGV, 2 do
+  redis.call('SET', prefix .. 't:' .. ARGV[at], ARGV[at + 1], 'PX', live)
+end
+for _ = 1, 100 do
+  if redis.call('ZCARD', KEYS[1]) <= most then break end
+  local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
+  redis.call('ZREM', KEYS[1], oldest)
+  redis.call('DEL', prefix .. 'c:' .. oldest)
+end
+return 1
+"""
+
+
+class RedisConversations:
+    """A `conversations.Conversations`; the server is its owner's."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._prefix = server.key(b"")
+        self._index = [server.key(b"conversations")]
+
+    async def find(self, ask: Ask, *, oldest: float) -> Found | None:
+        """Return the conversation of a history, if it was used since."""
+        head: list[Any] = [
+            self._prefix,
+            ask.name or b"",
+            ask.stamp,
+            ask.session or b"",
+            len(ask.keys[0]) if ask.keys else 1,
+            b"".join(ask.keys),
+            repr(oldest),
+        ]
+        answer = await self._server.run(_FIND, self._index, [*head, *ask.heads])
+        if not answer:
+            return None
+        name, stamp, *rest = answer
+        sealed = rest[0] if rest else None
+        texts = tuple(zip(rest[1::2], rest[2::2], strict=True))
+        return Found(name.decode(), int(stamp), sealed, texts)
+
+    async def save(self, save: Save, *, now: float, ttl_seconds: float) -> bool:
+        """Keep a conversation; False: somebody else saved it meanwhile."""
+        head: list[Any] = [
+            self._prefix,
+            save.name,
+            save.stamp,
+            repr(now),
+            int(ttl_seconds * 1000),
+            _joined(save.heads),
+            save.sealed,
+            save.session or b"",
+            MOST_CONVERSATIONS,
+            len(save.places),
+            len(save.gone),
+        ]
+        texts = chain.from_iterable(save.texts)
+        rest = [*save.places, *save.gone, *texts]
+        return bool(await self._server.run(_SAVE, self._index, [*head, *rest]))
+
+
+def _joined(heads: Sequence[bytes]) -> bytes:
+    return b"".join(bytes([len(head)]) + head for head in heads)

@@ -1,0 +1,56 @@
+"""Conversations in a server: everything expires, and their number is bounded."""
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from deuz_proxy.stores.conversations import MOST_CONVERSATIONS, Save
+from deuz_proxy.stores.redis_conversations import RedisConversations
+from deuz_proxy.stores.redis_server import RedisServer
+from deuz_testing.redis_process import RedisProcess, running_redis
+
+pytestmark = pytest.mark.needs("redis-server")
+NEW = Save("c1", 0, b"x", (b"h",), [b"k1"], [], b"s1", [(b"h", b"text")])
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[RedisProcess]:
+    with running_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def client(process: RedisProcess) -> Iterator[redis.Redis]:
+    with redis.Redis(port=process.port) as made:
+        made.flushall()
+        yield made
+
+
+async def test_everything_that_is_saved_expires(
+    process: RedisProcess, client: redis.Redis
+) -> None:
+    server = await RedisServer(process.url, connect_seconds=10.0).open()
+
+    await RedisConversations(server).save(NEW, now=5.0, ttl_seconds=60.0)
+
+    names = client.keys("deuz:1:*")
+    assert isinstance(names, list)
+    assert len(names) == 5
+    assert all(0 < client.ttl(name) <= 60 for name in names)
+    await server.close()
+
+
+async def test_of_too_many_the_one_used_longest_ago_leaves(
+    process: RedisProcess, client: redis.Redis
+) -> None:
+    server = await RedisServer(process.url, connect_seconds=10.0).open()
+    client.zadd("deuz:1:conversations", {f"d{n}": 1 for n in range(MOST_CONVERSATIONS)})
+    client.hset("deuz:1:c:d0", "stamp", "1")
+
+    await RedisConversations(server).save(NEW, now=5.0, ttl_seconds=60.0)
+
+    assert client.zcard("deuz:1:conversations") == MOST_CONVERSATIONS
+    assert not client.exists("deuz:1:c:d0")
+    assert client.exists("deuz:1:c:c1")
+    await server.close()
