@@ -53,7 +53,10 @@ def text_headers(headers: Headers) -> dict[str, str]:
 
 
 class Incoming(Protocol):
-    """A request whose head has arrived; its body is read once, or streamed."""
+    """A request whose head has arrived; its body is read once, or streamed.
+
+    `inform` hands the client an interim answer; it never fails and never waits.
+    """
 
     @property
     def method(self) -> str: ...
@@ -67,6 +70,7 @@ class Incoming(Protocol):
     def upgrade(self) -> bytes | None: ...
     async def read_body(self, *, limit_bytes: int) -> bytes: ...
     def stream_body(self) -> AsyncIterator[bytes]: ...
+    def inform(self, status: int, reason: bytes, headers: Headers) -> None: ...
 
 
 class Reply(Protocol):

@@ -95,14 +95,15 @@ class Ledger(Protocol):
 class Upstreams(Protocol):
     """Sends a request and returns once the answer's head is there.
 
-    With `upgrade`, the upstream is asked to switch to that protocol.
+    With `upgrade`, the upstream is asked to switch to that protocol. `inform` gets what
+    it says before its answer: status, reason and lines.
 
     Raises:
         UpstreamUnreachable: no connection could be made.
         UpstreamBroken: the connection ended before the head.
     """
 
-    async def send(
+    async def send(  # noqa: PLR0913  # A request has that many parts.
         self,
         *,
         method: str,
@@ -111,6 +112,7 @@ class Upstreams(Protocol):
         headers: Headers,
         body: bytes | AsyncIterator[bytes] | None,
         upgrade: bytes | None = None,
+        inform: Callable[[int, bytes, Headers], None] | None = None,
     ) -> Reply: ...
 
 

@@ -101,6 +101,14 @@ class Http1Incoming:
         async for piece in self._inbox.pieces():
             yield piece
 
+    def inform(self, status: int, reason: bytes, headers: Headers) -> None:
+        """Hand on an interim answer, unless the client cannot take it."""
+        connection = self._connection
+        is_late = connection.has_begun or connection.transport.is_closing()
+        if not (is_late or self._request.is_old or connection.outlet.is_paused):
+            lines = response_headers(headers)
+            connection.transport.write(head_bytes(status, reason, lines))
+
 
 class Http1Client:
     """Where the answer goes. One task writes it, once."""
@@ -224,12 +232,7 @@ class Http1Client:
         if self._connection.transport.is_closing():
             raise ConnectionResetError
         self.has_started = self._connection.has_begun = True
-        text = b"".join([b"%b: %b\r\n" % line for line in lines])
-        self._held = b"HTTP/1.1 %d %b\r\n%b\r\n" % (
-            status,
-            reason.encode("latin-1"),
-            text,
-        )
+        self._held = head_bytes(status, reason.encode("latin-1"), lines)
         # With what is written in the same turn it makes one packet.
         self._connection.loop.call_soon(self._flush)
 
@@ -250,3 +253,9 @@ class Http1Client:
     def _flush(self) -> None:
         if self._held and not self._connection.transport.is_closing():
             self._send()
+
+
+def head_bytes(status: int, reason: bytes, lines: Lines) -> bytes:
+    """Return an answer's head as it is sent."""
+    text = b"".join([b"%b: %b\r\n" % line for line in lines])
+    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, reason, text)

@@ -3,7 +3,8 @@
 Rules:
 - One exchange at a time; the connection is kept only if request and answer were whole,
   the upstream keeps it, and not a byte more came.
-- Interim answers (100, 102, 103) end here; 101 is one only where it was asked for.
+- Interim answers (102, 103) are handed on as they come, but for 100: who asked for that
+  was told already. 101 is one only where it was asked for.
 - An answer may come, and end, before the request was sent: it is handed on.
 - An exchange that is given up ends its connection: half a request never looks whole.
 - The first bytes of a request go to the kernel at once: what the kernel does not take
@@ -19,13 +20,16 @@ from typing import cast
 
 from deuz_proxy.edge.http1_flow import Inbox, Outlet
 from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
-from deuz_proxy.edge.http1_wire import AnswerHead, Head, read_answer
+from deuz_proxy.edge.http1_wire import AnswerHead, Head, Lines, read_answer
 from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
 
 # Below it, one copy is cheaper than a second buffer to write.
 _JOINED_BYTES = 2**14
 _WRITE_AHEAD_BYTES = 2**18
-_FIRST_FINAL, _SWITCHED = 200, 101
+_FIRST_FINAL, _CONTINUE, _SWITCHED = 200, 100, 101
+
+
+Inform = Callable[[int, bytes, Lines], None]
 
 
 class NothingSent(Exception):
@@ -35,10 +39,11 @@ class NothingSent(Exception):
 class Exchange:
     """One request and its answer: what is known of it so far."""
 
-    __slots__ = ("answer", "framing", "inbox", "is_switch", "method")
+    __slots__ = ("answer", "framing", "inbox", "inform", "is_switch", "method")
 
     def __init__(self, inbox: Inbox, method: bytes, *, is_switch: bool) -> None:
         self.method = method
+        self.inform: Inform | None = None
         self.is_switch = is_switch
         self.answer: AnswerHead | None = None
         self.framing: Framing | None = None
@@ -104,11 +109,14 @@ class Connection(asyncio.Protocol):
         """
         return not self.transport.is_closing() and not self._readable.poll(0)
 
-    def begin(self, method: bytes, *, is_switch: bool = False) -> Exchange:
+    def begin(
+        self, method: bytes, *, is_switch: bool = False, inform: Inform | None = None
+    ) -> Exchange:
         """Begin an exchange; the request is to be written now."""
         self.since = self._loop.time()
         inbox = Inbox(self.transport, self._loop)
         self._exchange = exchange = Exchange(inbox, method, is_switch=is_switch)
+        exchange.inform = inform
         return exchange
 
     def write(self, head: bytes, body: bytes | None) -> None:
@@ -313,6 +321,8 @@ class Connection(asyncio.Protocol):
                 if not exchange.is_switch:
                     raise NotHttp("switched without being asked")
                 break
+            if exchange.inform and _CONTINUE < answer.status < _FIRST_FINAL:
+                exchange.inform(answer.status, answer.reason, answer.lines)
         exchange.answer = answer
         exchange.framing = Endless() if answer.status == _SWITCHED else answer.framing
         self._is_kept &= answer.is_kept_alive

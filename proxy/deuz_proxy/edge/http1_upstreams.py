@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit
 
 from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import request_headers
-from deuz_proxy.edge.http1_client import Connection, NothingSent
+from deuz_proxy.edge.http1_client import Connection, Inform, NothingSent
 from deuz_proxy.edge.http1_dial import Dialler, Place
 from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_wire import Lines
@@ -101,7 +101,7 @@ class Http1Upstreams:
         self._sweep()
         return self
 
-    async def send(
+    async def send(  # noqa: PLR0913  # A request has that many parts.
         self,
         *,
         method: str,
@@ -110,10 +110,12 @@ class Http1Upstreams:
         headers: Headers,
         body: Body,
         upgrade: bytes | None = None,
+        inform: Inform | None = None,
     ) -> Http1Reply:
         """Send the request and return once the answer's head is there.
 
-        With `upgrade`, the upstream is asked to switch to that protocol.
+        With `upgrade`, the upstream is asked to switch to that protocol. `inform` gets
+        interim answers.
 
         Raises:
             UpstreamUnreachable: no connection could be made.
@@ -133,7 +135,9 @@ class Http1Upstreams:
             idle = self._idle(origin)
             connection = idle or await self._connect(origin, base)
             try:
-                exchange = connection.begin(verb, is_switch=upgrade is not None)
+                exchange = connection.begin(
+                    verb, is_switch=upgrade is not None, inform=inform
+                )
                 self._write(connection, head, body, own)
                 answer = await connection.answer_head(exchange)
             except NothingSent as fault:

@@ -59,6 +59,7 @@ async def forward_call(
             headers=_outgoing_headers(call, body, runtime),
             body=_stream(call) if body is None else call.as_sent(body),
             upgrade=call.incoming.upgrade,
+            inform=call.incoming.inform,
         )
     sent = _sent(call, reply, runtime, (started_at, runtime.monotonic() - start))
     if not is_guarded(call, runtime):

@@ -187,14 +187,24 @@ async def test_every_event_comes_alone_and_at_once() -> None:
     assert got == events
 
 
-async def test_interim_answers_end_here() -> None:
+async def test_interim_answers_are_handed_on_but_for_the_first_kind() -> None:
     said = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n"
     said += b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    got: list[object] = []
     async with between(answer_with(said)) as (upstream, upstreams):
-        reply = await ask(upstreams, upstream, "POST", b"x")
+        reply = await upstreams.send(
+            method="POST",
+            base=upstream.url,
+            path="/",
+            headers=(),
+            body=b"x",
+            inform=lambda *told: got.append(told),
+        )
+        unheard = await ask(upstreams, upstream, "POST", b"x")
 
-        assert reply.status == 200
-        assert await read(reply) == b"ok"
+        assert (reply.status, unheard.status) == (200, 200)
+        assert await read(reply) == await read(unheard) == b"ok"
+    assert got == [(103, b"Hints", [(b"Link", b"x")])]
 
 
 async def test_a_switch_that_was_not_asked_for_is_broken() -> None:

@@ -63,6 +63,7 @@ class ModelledUpstreams:
         headers: Headers,
         body: bytes | AsyncIterator[bytes] | None,
         upgrade: bytes | None = None,
+        inform: object = None,
     ) -> ScriptedReply:
         assert isinstance(body, bytes)
         lines = {k.decode().lower(): v.decode() for k, v in headers}

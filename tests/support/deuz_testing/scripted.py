@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +81,7 @@ class ScriptedUpstreams:
         headers: Headers,
         body: bytes | AsyncIterator[bytes] | None,
         upgrade: bytes | None = None,
+        inform: Callable[[int, bytes, Headers], None] | None = None,
     ) -> ScriptedReply:
         if body is not None and not isinstance(body, bytes):
             body = b"".join([piece async for piece in body])
@@ -111,6 +112,9 @@ class GivenRequest:
 
     async def stream_body(self) -> AsyncIterator[bytes]:
         yield self.body
+
+    def inform(self, status: int, reason: bytes, headers: Headers) -> None:
+        raise AssertionError("no scripted upstream has interim answers")
 
 
 @dataclass

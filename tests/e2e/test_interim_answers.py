@@ -1,0 +1,103 @@
+"""Interim answers over real sockets: hints arrive ahead of the answer, as they came."""
+
+import asyncio
+
+import pytest
+
+from deuz_testing.bodies import anthropic_body, user
+from deuz_testing.line import make_config, running_line
+from deuz_testing.raw_client import post, raw_client
+from deuz_testing.upstreams import OK, Got, raw_upstream
+
+pytestmark = pytest.mark.e2e
+ON_BOTH_LOOPS = True
+
+BODY = anthropic_body([user("hi")])
+HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\nlink: <b>\r\n\r\n"
+GO_ON = b"HTTP/1.1 100 Continue\r\nX-Hop: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("mode", ["off", "observe", "compile"])
+async def test_hints_reach_the_client_before_the_answer_is_there(mode: str) -> None:
+    async def answer(got: Got) -> None:
+        await got.read_body()
+        await got.say(GO_ON + HINTS)
+        await asyncio.wait_for(seen.wait(), 5)
+        await got.say(HINTS + OK)
+
+    seen = asyncio.Event()
+    async with (
+        raw_upstream(answer) as upstream,
+        running_line(make_config(upstream.url, mode=mode)) as line,
+        raw_client(line.url) as client,
+    ):
+        await client.send(post("/v1/messages", BODY))
+        first = await client.read_head()
+        seen.set()
+        second = await client.read_head()
+        answered = await client.read_answer()
+
+    assert first == second == HINTS
+    assert (answered.status, answered.body) == (200, b"ok")
+    assert line.told.last.status == 200
+
+
+async def test_a_client_that_expects_100_gets_one_and_the_hints() -> None:
+    async def answer(got: Got) -> None:
+        await got.read_body()
+        await got.say(GO_ON + HINTS + OK)
+
+    async with (
+        raw_upstream(answer) as upstream,
+        running_line(make_config(upstream.url)) as line,
+        raw_client(line.url) as client,
+    ):
+        text = post("/v1/messages", BODY, b"Expect: 100-continue")
+        await client.send(text[: -len(BODY)])
+        told = await client.read_head()
+        await client.send(BODY)
+
+        assert told == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert await client.read_head() == HINTS
+        assert (await client.read_answer()).body == b"ok"
+
+
+async def test_an_old_client_gets_the_answer_alone() -> None:
+    async def answer(got: Got) -> None:
+        await got.read_body()
+        await got.say(HINTS + OK)
+
+    async with (
+        raw_upstream(answer) as upstream,
+        running_line(make_config(upstream.url)) as line,
+        raw_client(line.url) as client,
+    ):
+        await client.send(post("/v1/messages", BODY).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        got = await client.read_to_end()
+
+    assert got.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Link" not in got
+
+
+async def test_endless_hints_to_a_client_that_does_not_read_pile_up_nowhere() -> None:
+    async def answer(got: Got) -> None:
+        await got.read_body()
+        for _ in range(400):
+            await got.say(HINTS * 200)
+        await got.say(OK)
+
+    async with (
+        raw_upstream(answer) as upstream,
+        running_line(make_config(upstream.url, mode="observe")) as line,
+        raw_client(line.url) as client,
+    ):
+        client.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        await client.send(post("/v1/messages", BODY))
+        await line.told.until_finished()
+        client.reader._transport.resume_reading()  # type: ignore[attr-defined]
+        hints = 0
+        while (head := await client.read_head()) == HINTS:
+            hints += 1
+
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert 0 < hints < 400 * 200
