@@ -7,6 +7,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from deuz_proxy.config.model import (
     BUILT_IN_UPSTREAMS,
     Config,
+    Limits,
     Route,
     redacted,
 )
@@ -147,3 +148,11 @@ def test_secrets_do_not_show_when_a_config_is_printed() -> None:
 
     assert config.admin.token == SecretStr("hunter2")
     assert "hunter2" not in repr(config)
+
+
+def test_silence_ends_no_call_that_a_thinking_model_could_still_answer() -> None:
+    limits = Limits()
+
+    assert limits.stream_idle_seconds >= 1800
+    assert limits.keep_alive_seconds >= 1800
+    assert limits.connect_seconds <= 30
