@@ -238,7 +238,8 @@ def _options(special: dict[bytes, list[bytes]]) -> frozenset[bytes]:
     values = special.get(b"connection")
     if values is None:
         return frozenset()
-    return frozenset(b",".join(values).lower().translate(None, b" \t").split(b","))
+    names = b",".join(values).lower().split(b",")
+    return frozenset([name.strip(b" \t") for name in names])
 
 
 def _is_kept(options: frozenset[bytes], *, is_old: bool) -> bool:

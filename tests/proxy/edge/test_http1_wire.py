@@ -185,6 +185,7 @@ def sabotaged(text: bytes, at: int, byte: int) -> bytes:
 @given(at=st.integers(0, 200), byte=st.integers(0, 255))
 @example(at=21, byte=32)
 @example(at=91, byte=94)
+@example(at=132, byte=9)
 async def test_what_is_taken_is_taken_alike_by_another_reader(
     at: int, byte: int
 ) -> None:
