@@ -72,23 +72,14 @@ class Models:
         # The same few ids come back with every request; a client that makes up new
         # ones must not grow this.
         self._family = lru_cache(maxsize=1024)(self._find_family)
+        self._window = lru_cache(maxsize=1024)(self._find_window)
 
     def window(self, model: str, *, beta: str = "") -> Window | None:
         """Return the model's window, None when it is not known.
 
         `beta` is the request's `anthropic-beta` header, all values joined.
         """
-        family = self._family(model[:_LONGEST_ID])
-        if family is None:
-            return None
-        # A size that is part of a configured name is that name's business.
-        size = None if "[" in family else _size(model[:_LONGEST_ID])
-        entry = self._entries.get(family)
-        if entry is not None:
-            return Window(
-                size or entry.context_window, None, entry.max_output_tokens, "config"
-            )
-        return _built_in(FAMILIES[family], size, is_long="context-1m" in beta)
+        return self._window(model[:_LONGEST_ID], "context-1m" in beta)
 
     def known(self, model: str | None) -> str:
         """Return the model's family as a label, `other` when it is not known."""
@@ -107,6 +98,19 @@ class Models:
         """Return every label that `known` may give, `other` included."""
         labels = (self._written.get(name, name) for name in self._names)
         return (*sorted(labels), OTHER)
+
+    def _find_window(self, model: str, is_long: bool) -> Window | None:  # noqa: FBT001  # A cache's key.
+        family = self._family(model)
+        if family is None:
+            return None
+        # A size that is part of a configured name is that name's business.
+        size = None if "[" in family else _size(model)
+        entry = self._entries.get(family)
+        if entry is not None:
+            return Window(
+                size or entry.context_window, None, entry.max_output_tokens, "config"
+            )
+        return _built_in(FAMILIES[family], size, is_long=is_long)
 
     def _find_family(self, model: str) -> str | None:
         for form in _forms(model):
