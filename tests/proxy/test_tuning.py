@@ -2,6 +2,7 @@
 
 import gc
 import resource
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,9 +13,11 @@ from deuz_proxy.tuning import raise_file_limit, tune_process
 @pytest.fixture(autouse=True)
 def _as_it_was() -> Iterator[None]:
     before = gc.get_threshold()
+    slice_seconds = sys.getswitchinterval()
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, files)
+    sys.setswitchinterval(slice_seconds)
     gc.set_threshold(*before)
     gc.unfreeze()
 
@@ -40,3 +43,9 @@ def test_as_many_files_may_be_open_as_the_system_allows() -> None:
     raise_file_limit()
 
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
+
+
+def test_a_busy_thread_hands_over_to_the_loop_soon() -> None:
+    tune_process()
+
+    assert sys.getswitchinterval() < 0.001
