@@ -9,8 +9,7 @@ from deuz_compiler import (
     chain,
     judge,
     lift,
-    plain_elements,
-    prefix_of,
+    plain_prefix,
 )
 from deuz_proxy.calls import Sighting
 from deuz_proxy.ports import Tracker
@@ -26,7 +25,7 @@ def show(words: str, *, system: str = "s", root: bytes = ROOT) -> Shown:
     body = anthropic_body([user(word) for word in words.split()], system=system)
     envelope = lift("anthropic", body)
     keys = chain(envelope, root=root)
-    return keys, prefix_of(envelope, plain_elements(envelope)), body
+    return keys, plain_prefix(envelope), body
 
 
 class Talk:
