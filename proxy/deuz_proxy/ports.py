@@ -40,7 +40,8 @@ class Source(Protocol):
     """Something that offers candidates for context.
 
     `find` may be slow or fail: the caller sets the deadline and counts the outcome. An
-    empty answer is "nothing found", not a failure.
+    empty answer is "nothing found", not a failure. One that `gives_mandatory` records
+    is asked also when nothing else may enter any more.
     """
 
     @property
@@ -49,6 +50,8 @@ class Source(Protocol):
     def kind(self) -> str: ...
     @property
     def is_required(self) -> bool: ...
+    @property
+    def gives_mandatory(self) -> bool: ...
 
     async def find(self, query: Query) -> Sequence[Candidate]: ...
     async def close(self) -> None: ...

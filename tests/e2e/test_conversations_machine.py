@@ -57,6 +57,7 @@ class Mood:
     id: str = "rules"
     kind: str = "memory"
     is_required: bool = False
+    gives_mandatory: bool = True
     state: str = "ok"
     found: int = 0
 

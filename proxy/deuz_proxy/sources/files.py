@@ -50,6 +50,7 @@ class FolderFiles:
         self.id = config.id
         self.kind: str = config.kind
         self.is_required = config.required
+        self.gives_mandatory = False
         self._shelf = _Shelf(config, clock, read)
         self._min_score = float(config.min_score)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"files-{config.id}")

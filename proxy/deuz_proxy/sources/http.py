@@ -35,6 +35,7 @@ class HttpService:
         self.id = config.id
         self.kind: str = config.kind
         self.is_required = config.required
+        self.gives_mandatory = False
         self.refused = 0
         self._url = config.url
         self._most_bytes = config.max_answer_bytes

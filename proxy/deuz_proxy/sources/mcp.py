@@ -35,6 +35,7 @@ class McpTool:
         self.id = config.id
         self.kind: str = config.kind
         self.is_required = config.required
+        self.gives_mandatory = False
         self.refused = 0
         self._config = config
         self._fixed = {n: _json_or_text(v) for n, v in config.arguments.items()}

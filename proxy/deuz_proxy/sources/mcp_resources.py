@@ -61,6 +61,7 @@ class McpResources:
         self.id = config.id
         self.kind: str = config.kind
         self.is_required = config.required
+        self.gives_mandatory = False
         self._refresh_seconds = config.refresh_seconds
         self._session = Session(config.id, connection(config))
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"mcp-{config.id}")

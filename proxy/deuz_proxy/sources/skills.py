@@ -60,6 +60,7 @@ class FolderSkills:
         self.id = config.id
         self.kind: str = config.kind
         self.is_required = config.required
+        self.gives_mandatory = False
         self.skipped: Mapping[str, int] = {}
         self._folder = config.path
         self._clock = clock

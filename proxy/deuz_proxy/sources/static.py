@@ -24,6 +24,7 @@ class StaticRecords:
         offered.sort(key=lambda record: (-record.score, record.record_id))
         self._mandatory = tuple(each for each in offered if each.is_mandatory)
         self._optional = tuple(each for each in offered if not each.is_mandatory)
+        self.gives_mandatory = bool(self._mandatory)
 
     async def find(self, query: Query) -> Sequence[Candidate]:
         """Return every mandatory record, then others up to the limit."""

@@ -24,6 +24,7 @@ class StoredRecords:
         self.id = config.id
         self.kind: str = config.kind
         self.is_required = config.required
+        self.gives_mandatory = True
         self._min_score = float(config.min_score)
         self._records = records
         self._clock = clock

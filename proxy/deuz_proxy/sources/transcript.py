@@ -79,6 +79,7 @@ class Transcript:
         self.id = config.id
         self.kind: str = config.kind
         self.is_required = config.required
+        self.gives_mandatory = False
         self._past = past
         self.missed = 0
         self._config = config

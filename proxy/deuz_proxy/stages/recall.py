@@ -121,7 +121,8 @@ async def _with_offers(
     place, reason = due
     undecided = tuple(turn for turn in undecided if turn != place)
     try:
-        gathered = await _gather(call, runtime, place, reason)
+        asked = _asked_sources(operations, runtime)
+        gathered = await _gather(call, runtime, asked, (place, reason))
     except Exception as fault:
         if call.target.is_closed_on_error:
             raise
@@ -191,7 +192,21 @@ def _undecided(
     )
 
 
-async def _gather(call: Call, runtime: Runtime, place: int, reason: str) -> Gathered:
+def _asked_sources(
+    operations: Mapping[int, tuple[Operation, ...]], runtime: Runtime
+) -> tuple[Source, ...]:
+    """Return the sources to ask: past the limit, those whose records must enter."""
+    limit = runtime.config.context.refresh.max_passes
+    placed = [o for held in operations.values() for o in held if isinstance(o, Append)]
+    if len(placed) < limit:
+        return runtime.sources
+    return tuple([source for source in runtime.sources if source.gives_mandatory])
+
+
+async def _gather(
+    call: Call, runtime: Runtime, sources: Sequence[Source], due: tuple[int, str]
+) -> Gathered:
+    place, reason = due
     refresh = runtime.config.context.refresh
     text = _query_text(call, place)
     query = Query(
@@ -205,7 +220,7 @@ async def _gather(call: Call, runtime: Runtime, place: int, reason: str) -> Gath
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(_ask(source, query, deadline, runtime))
-            for source in runtime.sources
+            for source in sources
         ]
     answers = [task.result() for task in tasks]
     return Gathered(

@@ -190,3 +190,21 @@ async def test_a_client_that_leaves_says_nothing_of_the_source(told: Told) -> No
 
     assert runtime.breakers.admit("rules")
     assert asyncio.all_tasks() == before
+
+
+async def test_past_the_limit_only_sources_of_mandatory_records_are_asked(
+    told: Told,
+) -> None:
+    rules = FixedSource(id="rules")
+    docs = FixedSource(id="docs", gives_mandatory=False)
+    config = make_config(more="context: {refresh: {max_passes: 1}}")
+    runtime = make_runtime(config, told, sources=[rules, docs])
+    grown = [*ASK, assistant("a"), user("and now?")]
+
+    talk = conversation(runtime) >> request(BODY)
+    talk <<= upstream_gets(with_block(ASK, 0))
+    talk = talk >> upstream_says(OK) << client_gets(OK.chunks[0])
+    talk = talk >> request(anthropic_body(grown)) << upstream_gets(with_block(grown, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert (len(rules.asked), len(docs.asked)) == (2, 1)

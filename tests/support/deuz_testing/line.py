@@ -132,6 +132,7 @@ class FixedSource:
     id: str = "rules"
     kind: str = "memory"
     is_required: bool = False
+    gives_mandatory: bool = True
     asked: list[Query] = field(default_factory=list)
     is_closed: bool = False
 
