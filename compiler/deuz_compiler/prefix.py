@@ -181,9 +181,13 @@ def _known_tools(envelope: Envelope, shared: Shared | None) -> Segment | None:
 def _known_system(envelope: Envelope, shared: Shared | None) -> Segment | None:
     if shared is None or envelope.lead != shared.lead or shared.lead > shared.turns:
         return None
-    if envelope.system is not None:
-        return _same(shared.prefix.system, envelope.system, shared)
-    return shared.prefix.system if envelope.lead else None
+    span = envelope.system or _lead_span(envelope)
+    return None if span is None else _same(shared.prefix.system, span, shared)
+
+
+def _lead_span(envelope: Envelope) -> Span | None:
+    turns = envelope.turns[: envelope.lead]
+    return Span(turns[0].start, turns[-1].end) if turns else None
 
 
 def _same(known: Segment, span: Span, shared: Shared) -> Segment | None:

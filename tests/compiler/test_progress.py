@@ -1,11 +1,21 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_compiler import Progress, chain, lift, plain_prefix, progress_of, resume
+from deuz_compiler import (
+    NotLifted,
+    Progress,
+    chain,
+    lift,
+    plain_prefix,
+    progress_of,
+    resume,
+)
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
     chat_body,
+    compact,
     odd_bodies,
     user,
 )
@@ -75,3 +85,56 @@ def test_a_system_turn_behind_nothing_but_system_turns_is_one_of_them() -> None:
     envelope = lift("openai_chat", grown, seed=7, known=known.checkpoint)
 
     assert plain_prefix(envelope, known.shared) == plain_prefix(envelope)
+
+
+RULE, ASKED = {"role": "system", "content": "be brief"}, user("a")
+INSTRUCTED = {"model": "m", "input": [RULE, ASKED], "instructions": "x"}
+
+
+@pytest.mark.parametrize(
+    ("wire", "first", "second"),
+    [
+        pytest.param(
+            "openai_responses",
+            compact(INSTRUCTED),
+            compact({**INSTRUCTED, "instructions": None}),
+            id="instructions behind the history are gone",
+        ),
+        pytest.param(
+            "openai_responses",
+            compact({**INSTRUCTED, "instructions": None}),
+            compact(INSTRUCTED),
+            id="instructions behind the history are new",
+        ),
+        pytest.param(
+            "openai_chat",
+            chat_body([RULE, ASKED], **{"": "x"}),
+            chat_body([RULE, ASKED]),
+            id="a member without a name is no system text",
+        ),
+        pytest.param(
+            "openai_chat",
+            chat_body([ASKED]),
+            chat_body([ASKED], h=1, messages_=1),
+            id="a member is named like none of ours",
+        ),
+    ],
+)
+def test_members_behind_the_history_are_read_anew(
+    wire: str, first: bytes, second: bytes
+) -> None:
+    known = progress(wire, first)
+
+    resumed = lift(wire, second, seed=7, known=known.checkpoint)
+
+    assert resumed == lift(wire, second, seed=7)
+    assert plain_prefix(resumed, known.shared) == plain_prefix(resumed)
+
+
+@pytest.mark.parametrize("slip", [b".5", b"0", b"e5", b"{}", b",", b", "])
+def test_a_slip_behind_a_known_turn_is_no_json(slip: bytes) -> None:
+    known = progress("anthropic", anthropic_body([user("a")]))
+    broken = anthropic_body([user("a")]).replace(b"}]", b"}" + slip + b"]")
+
+    with pytest.raises(NotLifted, match="not_json"):
+        lift("anthropic", broken, known=known.checkpoint)

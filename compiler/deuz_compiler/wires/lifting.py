@@ -156,8 +156,12 @@ def _scan(
 def _scan_rest(
     rules: Rules, body: bytes, known: Checkpoint
 ) -> tuple[tuple[Member, ...], list[tuple[int, int]]]:
-    """Scan behind the checkpoint: a stub stands for the part that is known."""
-    stub = b'{"h":[0' if known.turns else b'{"h":['
+    """Scan behind the checkpoint: a stub stands for the part that is known.
+
+    It has the history's own name and ends like a turn, so that what may stand behind it
+    is what may stand behind them.
+    """
+    stub = b'{"%b":[%b' % (rules.history.encode(), b"{}" if known.turns else b"")
     rest = stub + body[known.offset :]
     shift = known.offset - len(stub)
     found = object_members(rest, shift=shift)
@@ -236,7 +240,7 @@ def _envelope(
         is_streamed=_read_value(body, members.get("stream")) is True,
         max_output_tokens=_read_limit(rules, body, members),
         tools=_span(body, members.get("tools")),
-        system=_span(body, members.get(rules.system or "")),
+        system=_span(body, members.get(rules.system) if rules.system else None),
         params=_params(rules, body, members),
         history=Span(history.start, history.end),
         before=tuple(m for m in members.values() if m.end <= history.start),
