@@ -9,10 +9,11 @@ from pathlib import Path
 from dashboards.boards.context_rows import CONTEXT, OVERFLOW
 from dashboards.boards.grafana import build_board
 from dashboards.boards.health_rows import HEALTH
+from dashboards.boards.holdout_rows import HOLDOUT
 from dashboards.boards.prefix_rows import COST, PREFIX
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-ROWS = (PREFIX, COST, CONTEXT, OVERFLOW, HEALTH)
+ROWS = (PREFIX, COST, CONTEXT, HOLDOUT, OVERFLOW, HEALTH)
 TARGET = Path(__file__).resolve().parents[1] / "grafana" / "deuz-sidecar.json"
 
 

@@ -108,6 +108,7 @@ class Call(msgspec.Struct, frozen=True):
     client asked for less than its route compiles: it goes without what stands in the
     conversation's other requests, and is no measure for them. `packed` is the body as
     it came where `body` is a decoded copy; `codings` are what its header names.
+    `group` is its side of the holdout, where there is one.
     """
 
     id: str
@@ -126,6 +127,7 @@ class Call(msgspec.Struct, frozen=True):
     is_apart: bool = False
     codings: tuple[bytes, ...] = ()
     packed: bytes | None = None
+    group: str | None = None
 
     def as_sent(self, body: bytes | None) -> bytes | None:
         """Return the bytes to send for this body: if unchanged, those that came."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from deuz_compiler import Usage
 from deuz_proxy.observe.events import Placement
 from deuz_testing.browser import Tab
 from deuz_testing.feed_events import broken, finished
@@ -141,3 +142,18 @@ async def test_line_below_the_bar_is_what_the_provider_read(
     )
 
     assert share == pytest.approx(3_800 / 6_280, abs=0.005)
+
+
+async def test_the_sides_of_a_holdout_stand_among_the_totals(
+    tab: Tab, served: Served
+) -> None:
+    usage = Usage(input_uncached=100, cache_read=300, output=50)
+    served.feed(finished("r1", mode="shadow", group="held_out", usage=usage))
+    served.feed(finished("r2", mode="compile", group="treated", usage=usage))
+    await tab.open(served.url)
+    await tab.until(f"{ROWS}.length === 2")
+
+    totals = await text_of(tab, "#totals")
+    assert "With context\n450 tokens / request" in totals
+    assert "Held out\n450 tokens / request" in totals
+    assert "held out" in await text_of(tab, "[data-id=r1] .route")

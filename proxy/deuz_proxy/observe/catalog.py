@@ -87,6 +87,7 @@ CAUSE = Label("cause", vocabulary.CAUSES)
 OWNER = Label("owner", vocabulary.OWNERS)
 LAYER = Label("layer", vocabulary.LAYERS)
 TRIGGER = Label("trigger", vocabulary.TRIGGERS)
+GROUP = Label("group", vocabulary.GROUPS)
 STORE = Label("store", vocabulary.STORES)
 SOURCE_STATUS = Label("status", vocabulary.SOURCE_STATUSES)
 
@@ -216,6 +217,22 @@ CONTEXT_RECORDS = _counter(
     Label("decision", vocabulary.DECISIONS),
     Label("reason", vocabulary.RECORD_REASONS),
 )
+HOLDOUT_REQUESTS = _counter(
+    "deuz_holdout_requests_total",
+    "deuz.holdout.requests",
+    "Requests of conversations that are treated or held out, by what became of them.",
+    ROUTE,
+    GROUP,
+    Label("outcome", vocabulary.OUTCOMES),
+)
+HOLDOUT_TOKENS = _counter(
+    "deuz_holdout_tokens_total",
+    "deuz.holdout.tokens",
+    "Reported tokens of conversations treated or held out; the types are disjoint.",
+    ROUTE,
+    GROUP,
+    Label("type", vocabulary.TOKEN_TYPES),
+)
 CONTEXT_TOKENS = Metric(
     "deuz_context_tokens",
     "deuz.context.tokens",
@@ -320,37 +337,15 @@ EVENTS_LOST = _counter(
     "Events that a worker could not tell: they are missing in the other metrics.",
 )
 
+# fmt: off
 METRICS = (
-    REQUESTS,
-    IN_FLIGHT,
-    DURATION,
-    FIRST_BYTE,
-    OVERHEAD,
-    PASSTHROUGH,
-    TOKENS,
-    USAGE_REPORTS,
-    PREFIX_REQUESTS,
-    PREFIX_BREAKS,
-    PREFIX_LOST,
-    PREFIX_MUTATIONS,
-    CACHE_EXPECTED,
-    CACHE_MISSED,
-    CONTEXT_COMPILES,
-    CONTEXT_RECORDS,
-    CONTEXT_TOKENS,
-    SOURCE_QUERIES,
-    SOURCE_DURATION,
-    OVERFLOW,
-    COMPACTION,
-    COMPACTION_REMOVED,
-    ESTIMATE_RATIO,
-    LEDGER_OPERATIONS,
-    LEDGER_ENTRIES,
-    LEDGER_BYTES,
-    LEDGER_AVAILABLE,
-    FAULTS,
-    WORKERS,
-    WORKER_FAILURES,
+    REQUESTS, IN_FLIGHT, DURATION, FIRST_BYTE, OVERHEAD, PASSTHROUGH, TOKENS,
+    USAGE_REPORTS, PREFIX_REQUESTS, PREFIX_BREAKS, PREFIX_LOST, PREFIX_MUTATIONS,
+    CACHE_EXPECTED, CACHE_MISSED, CONTEXT_COMPILES, CONTEXT_RECORDS, CONTEXT_TOKENS,
+    HOLDOUT_REQUESTS, HOLDOUT_TOKENS, SOURCE_QUERIES, SOURCE_DURATION, OVERFLOW,
+    COMPACTION, COMPACTION_REMOVED, ESTIMATE_RATIO, LEDGER_OPERATIONS,
+    LEDGER_ENTRIES, LEDGER_BYTES, LEDGER_AVAILABLE, FAULTS, WORKERS, WORKER_FAILURES,
     EVENTS_LOST,
 )
+# fmt: on
 """What `/metrics` shows and OTLP carries."""

@@ -180,6 +180,8 @@ class RequestFinished(msgspec.Struct, frozen=True):
     server_port: int | None = None
     sidecar_mutations: int = 0
     trace: Trace | None = None
+    group: str | None = None
+    """`treated` or `held_out`, where there is a holdout and this may be compared."""
 
     @property
     def overhead_seconds(self) -> float:

@@ -18,6 +18,7 @@ WIRES = (
     NONE,
 )
 MODES = ("off", "observe", "shadow", "compile")
+GROUPS = ("treated", "held_out")
 OUTCOMES = ("ok", "upstream_error", "client_closed", "truncated", "refused")
 STAGES = ("admit", "recall", "compile", "forward", "recover", "settle", "total")
 

@@ -38,7 +38,7 @@ function drawHead(request, kind) {
     { class: "head" },
     make("span", { class: "chip", "data-verdict": kind }, words.verdictName(request.verdict)),
     make("strong", { class: "model", title: request.model ?? "no model" }, request.model ?? request.path),
-    make("span", { class: "quiet route", title: `${request.method} ${request.path}` }, `${request.route} · ${request.mode}`),
+    make("span", { class: "quiet route", title: `${request.method} ${request.path}` }, `${request.route} · ${words.modeName(request)}`),
     make("span", { class: "facts" },
       make("span", { class: "outcome", "data-outcome": request.outcome }, `${request.status} ${words.plain(request.outcome)}`),
       make("span", { title: first }, words.seconds(duration)),
@@ -264,8 +264,16 @@ export function drawTotals(status) {
     drawTotal("Tokens lost", words.number(status.lost_tokens)),
     drawTotal("Unplanned by us", words.number(status.sidecar_mutations), "Prefix changes that the sidecar caused without meaning to; must stay 0. A recovered overflow is meant", status.sidecar_mutations > 0),
     drawTotal("Faults", words.number(blamed), blame || "Faults of the sidecar, and requests that led to no upstream", blamed > 0),
+    ...drawGroups(status.groups ?? {}),
     failing.length ? drawTotal("Sources failing", failing.map((source) => source.id).join(", "), failed, true) : null,
   ].filter(words.isKnown);
+}
+
+/** The two sides of the holdout, where there is one: what a request used on each. */
+function drawGroups(groups) {
+  return ["treated", "held_out"].filter((name) => groups[name]).map((name) => {
+    return drawTotal(words.groupName(name), `${words.perRequest(groups[name])} / request`, words.groupWords(groups[name]));
+  });
 }
 
 function drawTotal(term, text, title = null, isBad = false) {

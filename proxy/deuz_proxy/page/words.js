@@ -121,6 +121,27 @@ export function barWords(segments) {
   return `${count(total, "token")}: ${segments.map(segmentWords).join("; ")}`;
 }
 
+/** The route's mode; of a conversation that is held out, that it is. */
+export function modeName(request) {
+  return request.group === "held_out" ? "held out" : request.mode;
+}
+
+const GROUPS = { treated: "With context", held_out: "Held out" };
+
+export function groupName(group) {
+  return GROUPS[group] ?? plain(group);
+}
+
+export function perRequest(group) {
+  return count((group.tokens.input + group.tokens.output) / group.requests, "token");
+}
+
+export function groupWords(group) {
+  const { input, cached, output } = group.tokens;
+  const said = [`${number(input)} in, ${percent(cached, input)} of it cached`, `${number(output)} out`, count(group.errors, "error")];
+  return `${count(group.requests, "request")}: ${said.join(", ")}`;
+}
+
 export function verdictName(verdict) {
   return verdict ? plain(verdict.verdict) : "not compared";
 }

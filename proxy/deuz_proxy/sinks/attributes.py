@@ -50,6 +50,7 @@ def server_attributes(event: RequestFinished) -> Attributes:
             names.UPSTREAM: event.upstream,
             names.WIRE: event.wire,
             names.MODE: event.mode,
+            names.GROUP: event.group,
             names.OUTCOME: event.outcome,
             names.PASSTHROUGH: event.passthrough,
             names.CONVERSATION: event.conversation,

@@ -26,6 +26,7 @@ def describe_request(event: RequestFinished) -> Described:
         "upstream": event.upstream,
         "wire": event.wire,
         "mode": event.mode,
+        "group": event.group,
         "method": event.method,
         "path": shown_path(event.path, event.upstream),
         "model": event.model and shown_name(event.model),

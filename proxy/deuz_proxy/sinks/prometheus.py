@@ -28,6 +28,7 @@ from deuz_proxy.observe.events import (
     WorkerStarted,
 )
 from deuz_proxy.sinks.families import Bounds, Factory
+from deuz_proxy.sinks.groups import Groups
 from deuz_proxy.sinks.series import Exemplar, Histogram
 
 
@@ -42,6 +43,7 @@ class PrometheusSink:
         self._tokens = _Tokens(make)
         self._prefix = _Prefix(make)
         self._context = _Context(make)
+        self._groups = Groups(make)
         self._ledger = _Ledger(make)
         self._workers = _Workers(make)
         self.prepare()
@@ -85,6 +87,7 @@ class PrometheusSink:
         exemplar = _exemplar(event)
         self._traffic.count(event, exemplar)
         self._tokens.count(event, model)
+        self._groups.count(event)
         if event.verdict is not None:
             self._prefix.count(event.route, model, event.verdict, exemplar)
         if event.sidecar_mutations > 0:

@@ -31,6 +31,8 @@ from deuz_proxy.sinks.describe import Described
 SOURCES_KEPT = 128
 """A config has no more; each is the name of a configured source."""
 
+_ERRORS = frozenset({"upstream_error", "truncated", "refused"})
+
 FAULTS_KEPT = 100
 """Kinds of faults that are counted apart; routes and codes are few."""
 
@@ -60,6 +62,23 @@ class Tokens:
         self.cached += usage.cache_read or 0
         self.written += usage.cache_write or 0
         self.output += usage.output or 0
+
+
+@dataclass(slots=True)
+class Group:
+    """One side of the holdout: what its requests used, and how many failed."""
+
+    requests: int = 0
+    errors: int = 0
+    tokens: Tokens = field(default_factory=Tokens)
+
+    def add(self, event: RequestFinished) -> None:
+        """Count one request; what a summary of ours used is a cost of the treatment."""
+        self.requests += 1
+        self.errors += event.outcome in _ERRORS
+        self.tokens.add(event.usage)
+        for call in event.upstream_calls:
+            self.tokens.add(call.usage)
 
 
 @dataclass(slots=True)
@@ -162,6 +181,7 @@ class Total:
     lost_tokens: int = 0
     sidecar_mutations: int = 0
     tokens: Tokens = field(default_factory=Tokens)
+    groups: dict[str, Group] = field(default_factory=dict)
     in_flight: int = 0
     workers: int = 0
     worker_failures: int = 0
@@ -196,6 +216,8 @@ class Total:
         self.requests += 1
         self.sidecar_mutations += event.sidecar_mutations
         self.tokens.add(event.usage)
+        if event.group is not None:
+            self.groups.setdefault(event.group, Group()).add(event)
         if event.verdict is not None and is_loss(event.verdict):
             self.breaks += 1
             self.lost_tokens += event.verdict.lost_tokens
@@ -231,6 +253,7 @@ class Total:
             "lost_tokens": self.lost_tokens,
             "sidecar_mutations": self.sidecar_mutations,
             "tokens": msgspec.to_builtins(self.tokens),
+            "groups": msgspec.to_builtins(self.groups),
             "faults": [
                 {"route": route, "where": where, "code": code, "count": count}
                 for (route, where, code), count in self.faults.most_common()

@@ -17,6 +17,7 @@ from deuz_compiler import Envelope, NotLifted, chain, lift, scope_root, seed_of
 from deuz_proxy.calls import Call, Identity, Incoming, Lines, first_values
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.routing import Target, lowered, resolve_target
+from deuz_proxy.holdout import with_group
 from deuz_proxy.observe.events import Trace
 from deuz_proxy.observe.inflate import (
     Undecodable,
@@ -111,7 +112,7 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
         )
     except NotLifted as fault:
         return replace(call, passthrough=fault.reason)
-    return replace(
+    lifted = replace(
         call,
         envelope=envelope,
         chain=chain(envelope, root=identity.root, known=known.keys if known else ()),
@@ -119,6 +120,7 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
         is_probe=_is_probe(envelope),
         passthrough="observe" if call.target.mode == "observe" else None,
     )
+    return with_group(lifted, runtime.config.context.holdout)
 
 
 def identify(lines: Lines, target: Target, config: Config) -> Identity:

@@ -34,7 +34,6 @@ from deuz_proxy.runtime import Runtime
 
 _COMPILING = ("shadow", "compile")
 _LONGEST_QUERY = 2000
-_HOLDOUT_STEPS = 1 << 16
 
 Answer = tuple[SourceAnswer, Sequence[Candidate]]
 
@@ -50,7 +49,7 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
         StoreFailed: the ledger failed, and the route fails closed.
         Exception: asking the sources failed, and the route fails closed.
     """
-    if not _is_compiled(call, runtime):
+    if not _is_compiled(call):
         if runtime.shared is not None:
             await _load(call, runtime.shared)
         return Known()
@@ -66,11 +65,11 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
     return known if notes is None else replace(known, notes=notes)
 
 
-def _is_compiled(call: Call, runtime: Runtime) -> bool:
+def _is_compiled(call: Call) -> bool:
     """Tell whether the request may get, or has got, something added."""
     if call.envelope is None or call.target.mode not in _COMPILING:
         return False
-    return call.identity.is_known and not _is_held_out(call, runtime)
+    return call.identity.is_known
 
 
 async def _load(call: Call, shared: SharedTracker) -> None:
@@ -296,15 +295,3 @@ def _query_text(call: Call, place: int) -> str:
     turn = call.envelope.turns[place]
     raw = call.envelope.body[turn.start : turn.end]
     return user_text(call.envelope.wire, raw)[:_LONGEST_QUERY]
-
-
-def _is_held_out(call: Call, runtime: Runtime) -> bool:
-    """Tell whether this conversation is of the share that is measured but left alone.
-
-    Its first turn decides, so that a conversation never changes sides.
-    """
-    share = runtime.config.context.holdout
-    if not share or call.envelope is None or len(call.chain) <= call.envelope.lead:
-        return False
-    first = call.chain[call.envelope.lead]
-    return int.from_bytes(first[-2:], "big") < share * _HOLDOUT_STEPS

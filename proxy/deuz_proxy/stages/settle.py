@@ -247,6 +247,7 @@ def _finished(
         server_port=target.address[1],
         sidecar_mutations=_mutations(verdict, compiled),
         trace=call.trace,
+        group=call.group,
     )
 
 

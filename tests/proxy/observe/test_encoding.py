@@ -25,6 +25,7 @@ FULL = overflown(
     placements=(Placement(1, ("a", "b"), 3, is_new=True),),
     error="upstream_broken",
     passthrough="observe",
+    group="treated",
 )
 EVENTS: list[Event] = [
     start(),

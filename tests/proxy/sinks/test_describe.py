@@ -15,6 +15,7 @@ SUMMARY_FIELDS = {
     "is_streamed",
     "method",
     "mode",
+    "group",
     "model",
     "outcome",
     "overflows",

@@ -84,7 +84,9 @@ def test_fault_is_one_line() -> None:
 
 
 def test_lines_have_the_listed_fields_only() -> None:
-    full = overflown(compile=compiled(), error="x", passthrough="observe")
+    full = overflown(
+        compile=compiled(), error="x", passthrough="observe", group="treated"
+    )
 
     request, fault = lines_of(full, FaultCaught("chat", "recall", "store_failed"))
 

@@ -198,3 +198,19 @@ def test_sources_that_are_not_asked_any_more_make_room() -> None:
 
     assert len(shown) == tally_module.SOURCES_KEPT
     assert shown[0]["id"] == "s003"
+
+
+def test_groups_of_the_holdout_are_summed_apart() -> None:
+    total = Total()
+    usage = Usage(input_uncached=10, cache_read=90, output=5)
+    for group, outcome in (("treated", "ok"), ("held_out", "truncated"), (None, "ok")):
+        total.add(started())
+        total.add(finished(usage=usage, group=group, outcome=outcome))
+
+    groups: Any = total.describe()["groups"]
+
+    assert sorted(groups) == ["held_out", "treated"]
+    assert (groups["treated"]["requests"], groups["treated"]["errors"]) == (1, 0)
+    assert (groups["held_out"]["requests"], groups["held_out"]["errors"]) == (1, 1)
+    tokens = {"input": 100, "cached": 90, "written": 0, "output": 5}
+    assert groups["treated"]["tokens"] == tokens

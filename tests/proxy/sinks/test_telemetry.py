@@ -132,7 +132,7 @@ def test_spans_are_sent_while_the_process_runs() -> None:
 def test_otlp_metrics_show_what_prometheus_shows() -> None:
     with running_collector() as collector:
         exporting = Exporting(collector.endpoint)
-        exporting.tell(overflown(compile=compiled()))
+        exporting.tell(overflown(compile=compiled(), group="treated"))
         exporting.prometheus(ledger_used())
         exporting.telemetry.close(10)
 

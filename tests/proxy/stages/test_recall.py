@@ -300,38 +300,3 @@ async def test_sources_are_asked_in_the_callers_scope_or_not_at_all(
     await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
 
     assert [query.scope for query in source.asked] == ([] if scope is None else [scope])
-
-
-@pytest.mark.parametrize(("share", "is_asked"), [("1", False), ("0", True)])
-async def test_conversations_held_out_are_measured_and_left_alone(
-    told: Told, source: FixedSource, share: str, is_asked: bool
-) -> None:
-    config = make_config(more=f"context: {{holdout: {share}}}")
-    runtime = make_runtime(config, told, sources=[source])
-
-    talk = conversation(runtime) >> request(BODY)
-    talk <<= upstream_gets(with_block(ASK, 0) if is_asked else BODY)
-    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
-
-    assert bool(source.asked) == is_asked
-    assert told.last.verdict is not None
-
-
-async def test_a_conversation_never_changes_sides_of_the_holdout(
-    told: Told, source: FixedSource
-) -> None:
-    config = make_config(more="context: {holdout: 0.5, refresh: {min_steps: 1}}")
-    sides = set()
-    for number in range(12):
-        runtime = make_runtime(config, told, sources=[source])
-        turns = [user(f"question {number}")]
-        placed = []
-        for _ in range(3):
-            talk = conversation(runtime) >> request(anthropic_body(turns))
-            talk <<= upstream_gets(lambda asked: asked.body)
-            await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
-            placed.append(bool(told.last.placements))
-            turns += [assistant("a"), user("b")]
-        assert len(set(placed)) == 1
-        sides.add(placed[0])
-    assert sides == {True, False}
