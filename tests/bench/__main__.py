@@ -1,6 +1,7 @@
 """Side by side in one run: direct, nginx, the aiohttp floor, the sidecar in two modes.
 
-Then the compiler alone, beside sorting by score (`compiler.py`).
+Then the compiler alone, beside sorting by score (`compiler.py`), and what it costs to
+put blocks back with each ledger (`stores.py`).
 
 Rules:
 - Rounds are interleaved: for each workload every subject once, in a shuffled order.
@@ -20,7 +21,15 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.bench import bodies, compiler, machine, report, sample, subjects
+from tests.bench import (
+    bodies,
+    compiler,
+    machine,
+    report,
+    sample,
+    stores,
+    subjects,
+)
 from tests.bench.cells import Cell, list_cells
 
 FOREIGN_CORES = 0.3  # Above it, other programs are part of what was measured.
@@ -49,16 +58,23 @@ def main() -> int:
     only = [name for name in arguments.only.split(",") if name]
     is_whole = not only and not arguments.cells
     timings = compiler.measure(is_short=arguments.short) if is_whole else ()
+    ledgers = stores.measure(is_short=arguments.short) if is_whole else ()
     with tempfile.TemporaryDirectory(prefix="deuz-bench-") as name:
         prepare(Path(name))
         result = measure(Path(name), cells, rounds=rounds, only=only)
     print(report.format_table(result.summary))
     if timings:
         print("", compiler.format_timings(timings), "", sep="\n")
+    if ledgers:
+        print(stores.format_timings(ledgers))
     print(describe_run(result))
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        written = {**asdict(result), "compiler": [asdict(item) for item in timings]}
+        written = {
+            **asdict(result),
+            "compiler": [asdict(item) for item in timings],
+            "stores": [asdict(item) for item in ledgers],
+        }
         arguments.out.write_text(json.dumps(written, indent=1) + "\n")
     return 1 if result.failed else 0
 

@@ -34,11 +34,10 @@ class ConversationState(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def heads(self) -> tuple[bytes, ...]:
-        """Digests of the latest baseline's tools and system, if there are any."""
-        if not self.latest:
-            return ()
-        prefix = self.baselines[self.latest[0]].outbound
-        return tuple(d for d in (prefix.tools.digest, prefix.system.digest) if d)
+        """Digests of all tools and system texts that a break may be explained from."""
+        prefixes = [baseline.outbound for baseline in self.baselines]
+        both = [d for p in prefixes for d in (p.tools.digest, p.system.digest) if d]
+        return tuple(dict.fromkeys(both))
 
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -2,7 +2,7 @@
 
 Rules:
 - Finding is one round trip, whatever the history's length: by the longest of its places
-  that is known there, else by the session.
+  that is known there, else by the session, else by the name that is known here.
 - A conversation is saved by whoever saw its newest stamp; others find it first.
 """
 
@@ -23,7 +23,7 @@ class Ask:
 
     `keys` are its places that are longer than the longest one known here, of which
     `name` is the conversation, in the form that `stamp` numbers. `heads` are digests
-    of texts that are here.
+    of texts that are here. `first` is its first place, if that is not known here.
     """
 
     keys: Sequence[bytes]
@@ -31,15 +31,20 @@ class Ask:
     name: str | None
     stamp: int
     heads: Sequence[bytes]
+    first: bytes | None = None
 
 
 class Found(NamedTuple):
-    """A conversation; `sealed` is None where it is what is known here already."""
+    """A conversation; `sealed` is None where it is what is known here already.
+
+    A first place that is known may be another conversation's.
+    """
 
     name: str
     stamp: int
     sealed: bytes | None
     texts: Sequence[tuple[bytes, bytes]]
+    is_first_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)

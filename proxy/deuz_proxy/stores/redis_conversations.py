@@ -21,19 +21,20 @@ for at = #keys - width + 1, 1, -width do
   found = redis.call('GET', prefix .. 'p:' .. string.sub(keys, at, at + width - 1))
   if found then break end
 end
-if not found and name ~= '' then found = name end
 if not found and session ~= '' then
   found = redis.call('GET', prefix .. 's:' .. session)
 end
+if not found and name ~= '' then found = name end
 if not found then return {} end
 local used = redis.call('ZSCORE', KEYS[1], found)
 if used and tonumber(used) <= oldest then return {} end
 local held = redis.call('HMGET', prefix .. 'c:' .. found, 'stamp', 'heads', 'sealed')
 if not held[3] then return {} end
-if found == name and held[1] == stamp then return {found, held[1]} end
-local answer = {found, held[1], held[3]}
+local first = ARGV[8] ~= '' and redis.call('EXISTS', prefix .. 'p:' .. ARGV[8]) or 0
+if found == name and held[1] == stamp then return {found, held[1], first} end
+local answer = {found, held[1], first, held[3]}
 local known = {}
-for at = 8, #ARGV do known[ARGV[at]] = true end
+for at = 9, #ARGV do known[ARGV[at]] = true end
 local at = 1
 while at <= #held[2] do
   local size = string.byte(held[2], at)
@@ -102,14 +103,15 @@ class RedisConversations:
             len(ask.keys[0]) if ask.keys else 1,
             b"".join(ask.keys),
             repr(oldest),
+            ask.first or b"",
         ]
         answer = await self._server.run(_FIND, self._index, [*head, *ask.heads])
         if not answer:
             return None
-        name, stamp, *rest = answer
+        name, stamp, is_first_known, *rest = answer
         sealed = rest[0] if rest else None
         texts = tuple(zip(rest[1::2], rest[2::2], strict=True))
-        return Found(name.decode(), int(stamp), sealed, texts)
+        return Found(name.decode(), int(stamp), sealed, texts, bool(is_first_known))
 
     async def save(self, save: Save, *, now: float, ttl_seconds: float) -> bool:
         """Keep a conversation; False: somebody else saved it meanwhile."""

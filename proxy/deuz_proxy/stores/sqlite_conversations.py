@@ -31,7 +31,7 @@ class SqliteConversations:
 
 
 def _find(file: sqlite3.Connection, ask: Ask, oldest: float) -> Found | None:
-    name = _place(file, ask.keys) or ask.name or _session(file, ask.session)
+    name = _place(file, ask.keys) or _session(file, ask.session) or ask.name
     if name is None:
         return None
     row = file.execute(
@@ -41,9 +41,11 @@ def _find(file: sqlite3.Connection, ask: Ask, oldest: float) -> Found | None:
     if row is None:
         return None
     stamp, heads, sealed = row
+    is_first_known = ask.first is not None and _place(file, [ask.first]) is not None
     if name == ask.name and stamp == ask.stamp:
-        return Found(name, stamp, None, ())
-    return Found(name, stamp, sealed, _texts(file, heads, ask.heads))
+        return Found(name, stamp, None, (), is_first_known)
+    texts = _texts(file, heads, ask.heads)
+    return Found(name, stamp, sealed, texts, is_first_known)
 
 
 def _place(file: sqlite3.Connection, keys: Sequence[bytes]) -> str | None:

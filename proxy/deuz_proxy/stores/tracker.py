@@ -64,6 +64,7 @@ class Tracker:
         self._conversations: OrderedDict[str, _Conversation] = OrderedDict()
         self._nodes: dict[bytes, _Node] = {}
         self._sessions: OrderedDict[bytes, str] = OrderedDict()
+        self._elsewhere: OrderedDict[bytes, None] = OrderedDict()
         self._texts = _Texts(max_text_bytes)
         self.kept_text = self._texts.get
 
@@ -117,7 +118,7 @@ class Tracker:
         self._conversations.move_to_end(name)
         if node is not None and not is_known:
             node.go_on()
-        if len(keys) > 1 and keys[0] not in self._nodes:
+        if len(keys) > 1 and not self._knows(keys[0]):
             # It went on at once: whatever else goes on from there is an edit.
             self._end_at(name, conversation, keys[0]).go_on()
         end = self._end_at(name, conversation, keys[-1])
@@ -127,8 +128,7 @@ class Tracker:
         for digest, text in texts:
             self._texts.put(digest, text)
         if session is not None and not sighting.is_side_call:
-            self._sessions[session] = name
-            self._sessions.move_to_end(session)
+            self.note_session(session, name)
         self._shrink()
 
     def conversation_of(self, keys: Sequence[bytes]) -> str | None:
@@ -186,13 +186,13 @@ class Tracker:
         )
         return ConversationState(tuple(numbers), latest, places, known.newest)
 
-    def take(
-        self, name: str, state: ConversationState, *, session: bytes | None
-    ) -> None:
-        """Put what somebody else knows of a conversation in the place of what is here.
+    def note_session(self, session: bytes, name: str) -> None:
+        """Note which conversation a session was seen with last."""
+        self._sessions[session] = name
+        self._sessions.move_to_end(session)
 
-        `session` is one that it was found by.
-        """
+    def take(self, name: str, state: ConversationState) -> None:
+        """Put what somebody else knows of a conversation in place of what is here."""
         for key in self._conversations.pop(name, _Conversation()).nodes:
             self._forget_node(name, key)
 
@@ -207,9 +207,16 @@ class Tracker:
         self._conversations[name] = _Conversation(
             listed(state.latest), keys, state.newest
         )
-        if session is not None:
-            self._sessions.setdefault(session, name)
         self._shrink()
+
+    def note_elsewhere(self, key: bytes) -> None:
+        """Note that a place is known, though not here: it is nobody's to take."""
+        self._elsewhere[key] = None
+        while len(self._elsewhere) > self._max_conversations:
+            self._elsewhere.popitem(last=False)
+
+    def _knows(self, key: bytes) -> bool:
+        return key in self._nodes or key in self._elsewhere
 
     def keep_text(self, digest: bytes, text: bytes) -> None:
         """Remember a text of tools or system by its digest."""

@@ -86,16 +86,23 @@ class SharedTracker:
         if not keys:
             return
         count, name = self._local.longest(keys)
-        if name is None and session is not None:
+        if name is not None:
+            session = None  # Its place tells more.
+        elif session is not None:
             name = self._local.session_of(session)
         saved = self._saved.get(name, _NOTHING) if name else _NOTHING
-        ask = Ask(keys[count:], session, name, saved.stamp, saved.heads)
+        first = None if self._local.longest(keys[:1])[0] else keys[0]
+        ask = Ask(keys[count:], session, name, saved.stamp, saved.heads, first)
         try:
             found = await self._find(ask)
         except StoreFailed:
             return
         if found is not None:
-            self._take(found, session)
+            self._take(found)
+            if session is not None:
+                self._local.note_session(session, found.name)
+            if found.is_first_known:
+                self._local.note_elsewhere(keys[0])
 
     def sight(
         self,
@@ -172,7 +179,7 @@ class SharedTracker:
                 return
             found = await self._find(Ask((), None, name, -1, ()))
             if found is not None:
-                self._take(found, None)
+                self._take(found)
         self._unsaved.pop(name, None)
 
     async def _try_to_save(self, name: str) -> bool:
@@ -219,7 +226,7 @@ class SharedTracker:
         self._loads.say("load", int(found is not None), (0, 0))
         return found
 
-    def _take(self, found: Found, session: bytes | None) -> None:
+    def _take(self, found: Found) -> None:
         if found.sealed is None:
             return
         state = open_state(found.name, found.sealed)
@@ -227,7 +234,7 @@ class SharedTracker:
             self._local.keep_text(digest, text)
         # Damaged, or of another version: it is overwritten by the next save.
         if state is not None:
-            self._local.take(found.name, state, session=session)
+            self._local.take(found.name, state)
             for again in self._unsaved.get(found.name, ()):
                 again()
         self._remember(found.name, _saved_as(found.stamp, state))

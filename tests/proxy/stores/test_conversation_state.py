@@ -38,7 +38,7 @@ def test_what_is_sealed_comes_back_equal_and_a_baseline_is_written_once() -> Non
     assert (state.latest, place.baselines, place.seen) == ((0,), (0,), 2)
 
 
-def test_the_latest_heads_are_those_of_tools_and_system() -> None:
+def test_heads_are_those_of_tools_and_system_each_once() -> None:
     _, state = state_after("a")
 
     (system,) = state.heads

@@ -98,6 +98,23 @@ async def test_what_is_known_already_does_not_come_again(kept: Conversations) ->
     assert other == Found("c1", 1, b"one", ((b"system", b"S"),))
 
 
+async def test_a_first_place_of_another_conversation_is_told(
+    kept: Conversations,
+) -> None:
+    await save(kept, NEW)
+    await save(kept, replace(NEW, name="c2", places=[b"k9"]))
+    ask = replace(NOTHING, keys=[b"k9"])
+
+    for first, is_known in ((b"k1", True), (b"xx", False), (None, False)):
+        found = await find(kept, replace(ask, first=first))
+        same = await find(kept, replace(ask, first=first, name="c2", stamp=1))
+
+        assert found is not None
+        assert same is not None
+        assert (found.is_first_known, same.is_first_known) == (is_known, is_known)
+        assert (found.sealed, same.sealed) == (b"one", None)
+
+
 async def test_without_a_place_the_session_leads_there(kept: Conversations) -> None:
     await save(kept, NEW)
 

@@ -308,7 +308,9 @@ def test_what_another_tracker_knows_can_be_taken_over(seen: Seen) -> None:
     for name in ("c1", "c2"):
         state = seen.tracker.state_of(name)
         assert state is not None
-        other.tracker.take(name, state, session=b"s")
+        other.tracker.take(name, state)
+
+    other.tracker.note_session(b"s", "c1")
 
     assert len(other.tracker) == 2
     assert other.tracker.session_of(b"s") == "c1"
@@ -324,7 +326,7 @@ def test_what_is_taken_over_replaces_what_was_here(seen: Seen) -> None:
     assert state is not None
     seen.send("a b")
 
-    seen.tracker.take("c1", state, session=None)
+    seen.tracker.take("c1", state)
 
     assert seen.tracker.longest(seen.look("a b c")[1]) == (1, "c1")
     assert seen.tracker.state_of("c9") is None
