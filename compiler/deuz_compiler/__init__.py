@@ -30,7 +30,7 @@ from deuz_compiler.placement.laws import (
 from deuz_compiler.prefix import Prefix, Shared, plain_prefix, with_surface
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
-from deuz_compiler.progress import Progress, Resumed, progress_of, resume
+from deuz_compiler.progress import Progress, Resumed, progress_of
 from deuz_compiler.records.candidate import Candidate, Eligibility
 from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest, context_warnings
@@ -88,6 +88,7 @@ from deuz_compiler.verdict import (
     weigh_usage,
 )
 from deuz_compiler.wires.envelope import Edit, Envelope, Span, Turn, lower
+from deuz_compiler.wires.lifting import hash_start
 from deuz_compiler.wires.overflow import (
     OverflowSignal,
     recognise_blank,
@@ -201,6 +202,7 @@ __all__ = [
     "exact_ratio",
     "explain",
     "forget_records",
+    "hash_start",
     "judge",
     "lift",
     "lower",
@@ -230,7 +232,6 @@ __all__ = [
     "render_summary",
     "render_tail",
     "request_refresh",
-    "resume",
     "retry_step",
     "said_text",
     "scope_root",

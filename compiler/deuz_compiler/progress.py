@@ -35,12 +35,6 @@ class Resumed(msgspec.Struct, frozen=True):
     hasher: xxhash.xxh3_128
 
 
-def resume(progress: Progress, body: bytes) -> Resumed | None:
-    """Return the progress for this body; None unless its bytes are the start of it."""
-    hasher = progress.checkpoint.hash_start(body)
-    return None if hasher is None else Resumed(progress, hasher)
-
-
 def progress_of(
     envelope: Envelope,
     keys: tuple[bytes, ...],

@@ -16,7 +16,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     end: int
 
 
-class Member(msgspec.Struct, frozen=True, gc=False):
+class Member(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One `"key": value` of an object; `start` and `end` are the value's."""
 
     key: str
@@ -24,7 +24,7 @@ class Member(msgspec.Struct, frozen=True, gc=False):
     end: int
 
 
-class Turn(msgspec.Struct, frozen=True, gc=False):
+class Turn(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One element of the client's history.
 
     `role` is wire-neutral: `system`, `user`, `assistant` or `tool`. `is_fresh` says

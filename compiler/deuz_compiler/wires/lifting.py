@@ -74,12 +74,13 @@ class Checkpoint(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...]
     seed: int
 
-    def hash_start(self, body: bytes) -> xxhash.xxh3_128 | None:
-        """Return a hasher of the body's start; None if it is not this checkpoint's."""
-        if not 0 < self.offset < len(body):
-            return None
-        hasher = xxhash.xxh3_128(memoryview(body)[: self.offset])
-        return hasher if hasher.digest() == self.digest else None
+
+def hash_start(body: bytes, offset: int, digest: bytes) -> xxhash.xxh3_128 | None:
+    """Return a hasher of the body up to there; None if that is not what is known."""
+    if not 0 < offset < len(body):
+        return None
+    hasher = xxhash.xxh3_128(memoryview(body)[:offset])
+    return hasher if hasher.digest() == digest else None
 
 
 def lift_body(

@@ -4,14 +4,19 @@ Rules:
 - Progress is found by samples of the body at powers of two: conversations that only
   share a system prompt do not share a bucket once they have grown. What is found is
   then proved by all bytes up to its checkpoint.
-- Bounded by count; the least recently used goes. Losing one costs time, never truth.
+- Conversations that are going on are kept as they are, the others packed: a fifth of
+  the memory.
+- Bounded by count and bytes; the least recently used goes. Losing one costs time, never
+  truth.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
+import msgspec
 import xxhash
 
-from deuz_compiler import Progress, Resumed, resume
+from deuz_compiler import Progress, Resumed, hash_start
 
 _SMALLEST = 512
 # Enough to tell most conversations apart; a hash of all that stands before would read
@@ -21,23 +26,66 @@ _MOST_IN_BUCKET = 4
 
 Key = tuple[bytes, bytes]
 
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Progress).decode
+
+
+class _Slot:
+    """One checkpoint and what is known up to it: as it is, or packed."""
+
+    __slots__ = ("digest", "last_key", "offset", "packed", "progress", "turns")
+
+    def __init__(self, progress: Progress) -> None:
+        self.offset = progress.checkpoint.offset
+        self.digest = progress.checkpoint.digest
+        self.turns = len(progress.keys)
+        self.last_key = progress.keys[-1] if progress.keys else b""
+        self.progress: Progress | None = progress
+        self.packed = b""
+
+    def open(self) -> Progress:
+        return self.progress or _unpack(self.packed)
+
+    def is_start_of(self, keys: Sequence[bytes]) -> bool:
+        """Tell whether these keys are of a conversation that went on from here."""
+        return 0 < self.turns <= len(keys) and keys[self.turns - 1] == self.last_key
+
+    def pack(self) -> None:
+        self.packed = _pack(self.progress)
+        self.progress = None
+
 
 class Checkpoints:
-    """Progress by scope and start of the body. Used from the loop's thread only."""
+    """Progress by scope and start of the body. Used from the loop's thread only.
 
-    def __init__(self, *, max_entries: int = 4096) -> None:
+    `max_open_turns` bounds what is kept unpacked, some 350 bytes a turn; `max_bytes`
+    what is packed.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_entries: int = 4096,
+        max_open_turns: int = 50_000,
+        max_bytes: int = 67_108_864,
+    ) -> None:
         self._max_entries = max_entries
-        self._buckets: OrderedDict[Key, tuple[Progress, ...]] = OrderedDict()
+        self._max_open_turns = max_open_turns
+        self._max_bytes = max_bytes
+        self._buckets: OrderedDict[Key, tuple[_Slot, ...]] = OrderedDict()
+        self._open: OrderedDict[_Slot, None] = OrderedDict()
+        self._open_turns = 0
+        self._bytes = 0
 
     def find(self, root: bytes, body: bytes) -> Resumed | None:
         """Return the longest progress that the body starts with, or None."""
         for digest in reversed(_samples(body, len(body))):
             key = root, digest
-            for progress in self._buckets.get(key, ()):
-                resumed = resume(progress, body)
-                if resumed is not None:
+            for slot in self._buckets.get(key, ()):
+                hasher = hash_start(body, slot.offset, slot.digest)
+                if hasher is not None:
                     self._buckets.move_to_end(key)
-                    return resumed
+                    return Resumed(slot.open(), hasher)
         return None
 
     def keep(self, root: bytes, body: bytes, progress: Progress) -> None:
@@ -45,18 +93,47 @@ class Checkpoints:
         digests = _samples(body, progress.checkpoint.offset)
         if not digests:
             return
-        key, digest = (root, digests[-1]), progress.checkpoint.digest
+        key, slot = (root, digests[-1]), _Slot(progress)
         others = self._buckets.get(key, ())
-        if others:
-            others = tuple([o for o in others if o.checkpoint.digest != digest])
-        self._buckets[key] = (progress, *others)[:_MOST_IN_BUCKET]
+        self._buckets[key] = bucket = _with(slot, others, progress.keys)
+        for other in others:
+            if other not in bucket:
+                self._forget(other)
         self._buckets.move_to_end(key)
-        while len(self._buckets) > self._max_entries:
-            self._buckets.popitem(last=False)
+        self._open[slot] = None
+        self._open_turns += slot.turns
+        self._shrink()
 
     def __len__(self) -> int:
         """Return the number of buckets in use."""
         return len(self._buckets)
+
+    def _shrink(self) -> None:
+        while self._open_turns > self._max_open_turns:
+            slot, _ = self._open.popitem(last=False)
+            self._open_turns -= slot.turns
+            slot.pack()
+            self._bytes += len(slot.packed)
+        while len(self._buckets) > self._max_entries or self._bytes > self._max_bytes:
+            _, bucket = self._buckets.popitem(last=False)
+            for slot in bucket:
+                self._forget(slot)
+
+    def _forget(self, slot: _Slot) -> None:
+        self._bytes -= len(slot.packed)
+        if slot in self._open:
+            del self._open[slot]
+            self._open_turns -= slot.turns
+
+
+def _with(
+    slot: _Slot, others: Sequence[_Slot], keys: Sequence[bytes]
+) -> tuple[_Slot, ...]:
+    """Put the newest first; of where its conversation stood before, keep the last."""
+    apart = [other for other in others if other.digest != slot.digest]
+    before = [other for other in apart if other.is_start_of(keys)]
+    kept = [other for other in apart if other not in before[1:]]
+    return (slot, *kept)[:_MOST_IN_BUCKET]
 
 
 def _samples(body: bytes, length: int) -> list[bytes]:

@@ -13,7 +13,7 @@ from deuz_compiler import (
     lower,
     project,
 )
-from deuz_compiler.wires.lifting import checkpoint_of
+from deuz_compiler.wires.lifting import checkpoint_of, hash_start
 from deuz_compiler.wires.members import BOM
 from deuz_testing.bodies import (
     anthropic_body,
@@ -94,7 +94,7 @@ def test_a_resumed_lift_is_the_lift_of_the_whole(
     end = envelope.history.end - 1
     grown = first[:end] + more + first[end:]
 
-    assert checkpoint.hash_start(grown) is not None
+    assert hash_start(grown, checkpoint.offset, checkpoint.digest) is not None
     assert lift(wire, grown, seed=7, known=checkpoint) == lift(wire, grown, seed=7)
 
 
@@ -107,7 +107,7 @@ def test_a_checkpoint_stands_before_the_first_marked_turn() -> None:
     assert len(checkpoint.turns) == 2
     moved = anthropic_body([user("a"), assistant("x"), user("b"), user("c")])
     # The marker has moved on: the bytes of the turn that had it are others now.
-    assert checkpoint.hash_start(moved) is not None
+    assert hash_start(moved, checkpoint.offset, checkpoint.digest) is not None
     assert lift("anthropic", moved).turns[2].digest == (
         lift("anthropic", body).turns[2].digest
     )
@@ -131,7 +131,7 @@ def test_a_shorter_body_may_have_its_checkpoint_before_the_one_it_went_on_from()
     turns = [user("a"), marked, *[assistant("x"), user("y")] * 4]
     known = checkpoint_of(lift("anthropic", anthropic_body([*turns[:-1], marked])))
     shorter = anthropic_body(turns[:9])
-    hasher = known.hash_start(shorter)
+    hasher = hash_start(shorter, known.offset, known.digest)
     assert hasher is not None
     envelope = lift("anthropic", shorter, known=known)
 
@@ -145,7 +145,10 @@ def test_a_body_that_is_the_checkpoint_itself_is_no_continuation() -> None:
     body = anthropic_body([user("a")])
     checkpoint = checkpoint_of(lift("anthropic", body))
 
-    assert checkpoint.hash_start(body[: checkpoint.offset]) is None
+    assert (
+        hash_start(body[: checkpoint.offset], checkpoint.offset, checkpoint.digest)
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_compiler import Progress, chain, lift, plain_prefix, progress_of
+from deuz_compiler import Progress, chain, hash_start, lift, plain_prefix, progress_of
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_testing.bodies import anthropic_body, user
 
@@ -100,4 +100,54 @@ def test_what_is_found_is_always_a_start_of_the_body(
 
     for other in (body_of(first.hex(), second.hex()), second, body):
         found = store.find(b"root", other)
-        assert found is None or found.progress.checkpoint.hash_start(other)
+        if found is not None:
+            checkpoint = found.progress.checkpoint
+            assert hash_start(other, checkpoint.offset, checkpoint.digest)
+
+
+def grown(count: int, text: str = LONG) -> bytes:
+    return body_of(*[f"{text} {number}" for number in range(count)])
+
+
+def test_of_a_conversation_s_earlier_places_only_the_last_is_kept() -> None:
+    store = Checkpoints()
+    for count in range(22, 30):
+        keep(store, grown(count))
+
+    buckets = [[slot.turns for slot in bucket] for bucket in store._buckets.values()]
+
+    assert sum(map(len, buckets)) < 6
+    assert [29, 28] in buckets
+
+
+def test_what_is_packed_is_found_as_it_was() -> None:
+    plain, packed = Checkpoints(), Checkpoints(max_open_turns=0)
+    body = grown(3)
+    keep(plain, body)
+    keep(packed, body)
+
+    found, same = (s.find(b"root", grown(4)) for s in (packed, plain))
+
+    assert found is not None
+    assert same is not None
+    assert found.progress == same.progress
+    assert found.hasher.digest() == same.hasher.digest()
+
+
+def test_packed_bytes_are_bounded_and_counted_down() -> None:
+    store = Checkpoints(max_open_turns=0, max_bytes=4000)
+    for number in range(40):
+        keep(store, grown(2, f"{number} {LONG}"))
+
+    assert 0 < store._bytes <= 4000
+    assert 0 < len(store) < 40
+    held = [s for bucket in store._buckets.values() for s in bucket]
+    assert store._bytes == sum(len(slot.packed) for slot in held)
+
+
+def test_turns_that_are_open_are_counted_down_with_their_buckets() -> None:
+    store = Checkpoints(max_entries=2)
+    for number in range(9):
+        keep(store, grown(2, f"{number} {LONG}"))
+
+    assert store._open_turns == sum(slot.turns for slot in store._open) == 4
