@@ -16,6 +16,7 @@ from deuz_compiler.compaction.summary import (
 from deuz_compiler.compilation import Compilation, compile_context, explain
 from deuz_compiler.errors import CompilerError, MalformedInput, NotLifted
 from deuz_compiler.lineage import chain, scope_root, seed_of
+from deuz_compiler.operations import Append, Bare, Fold, Operation, Prune, TailCopy
 from deuz_compiler.placement.block import (
     BlockRecord,
     escape_json_string,
@@ -60,13 +61,8 @@ from deuz_compiler.selection.budget import Window as BudgetWindow
 from deuz_compiler.selection.budget import weigh as weigh_shares
 from deuz_compiler.selection.explain import Explanation
 from deuz_compiler.surface import (
-    Append,
-    Bare,
     Element,
     Ending,
-    Fold,
-    Operation,
-    Prune,
     Surface,
     outbound_offset,
     project,
@@ -179,6 +175,7 @@ __all__ = [
     "Step",
     "Surface",
     "Tail",
+    "TailCopy",
     "Turn",
     "Usage",
     "Verdict",

@@ -12,13 +12,13 @@ from collections.abc import Container, Sequence
 import msgspec
 
 from deuz_compiler.errors import MalformedInput
+from deuz_compiler.operations import Append, Bare, Operation
 from deuz_compiler.placement.block import (
     escape_json_string,
     parse_block,
     render_block,
 )
 from deuz_compiler.records.facts import PlacedRecord
-from deuz_compiler.surface import Append, Bare, Operation
 
 
 def redact_operations(

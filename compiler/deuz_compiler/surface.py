@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import xxhash
 
+from deuz_compiler.operations import Append, Fold, Operation, Prune, TailCopy
 from deuz_compiler.placement.laws import (
     PART,
     TURN,
@@ -23,51 +24,6 @@ from deuz_compiler.placement.laws import (
 from deuz_compiler.records.facts import PlacedRecord
 from deuz_compiler.wires.envelope import Edit, Envelope, Turn
 
-
-class Append(msgspec.Struct, frozen=True, tag="append"):
-    """A block behind the turn. `text` is the content of a JSON string, escaped.
-
-    `is_redacted`: it held more records, which were forgotten.
-    """
-
-    text: bytes
-    records: tuple[PlacedRecord, ...]
-    tokens: int
-    form: str = TURN
-    is_redacted: bool = False
-
-
-class Fold(msgspec.Struct, frozen=True, tag="fold"):
-    """The last `turns` turns up to here replaced by a summary; `text` is escaped."""
-
-    turns: int
-    text: bytes
-    tokens: int
-    form: str = TURN
-
-    @property
-    def plain_text(self) -> str:
-        """The summary as a person would read it."""
-        return msgspec.json.decode(b'"' + self.text + b'"', type=str)
-
-
-class Prune(msgspec.Struct, frozen=True, tag="prune"):
-    """Parts of the turn replaced by stubs: pairs of part index and JSON text."""
-
-    stubs: tuple[tuple[int, bytes], ...]
-
-
-class Bare(msgspec.Struct, frozen=True, tag="bare"):
-    """Nothing stands behind the turn, for good: it was answered without a block.
-
-    A block put there later would change the prefix of all that went on from it.
-    `is_redacted`: a block stood there, all of whose records were forgotten.
-    """
-
-    is_redacted: bool = False
-
-
-Operation = Append | Fold | Prune | Bare
 Operations = Mapping[int, Sequence[Operation]]
 PartSpan = Callable[[str, bytes, int], tuple[int, int]]
 
@@ -95,6 +51,13 @@ class Block(msgspec.Struct, frozen=True):
     append: Append
 
 
+class Copied(msgspec.Struct, frozen=True):
+    """A copy of working memory on the surface and the turn it stands behind."""
+
+    turn: int
+    copy: TailCopy
+
+
 class Ending(msgspec.Struct, frozen=True):
     """Text that ends this request alone, behind the turn; it is no part of a prefix."""
 
@@ -111,6 +74,7 @@ class Surface(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...]
     pieces: tuple[Run | Element, ...]
     blocks: tuple[Block, ...]
+    copies: tuple[Copied, ...] = ()
     turns: tuple[Turn, ...] = ()
     folded: tuple[int, int] | None = None
     fold: Fold | None = None
@@ -162,6 +126,7 @@ def project(
     edits: list[Edit] = []
     pieces = _Pieces()
     blocks: list[Block] = []
+    copies: list[Copied] = []
     written = _with_ending(operations, ending)
     for index in _touched(envelope, written, first, fold_at, fold):
         if fold and index == first:
@@ -176,11 +141,13 @@ def project(
             edits += _appends(envelope, index, _appended(written, index))
         placed = _appended(operations, index)
         pieces.add(index, [_ours(b.text, b.tokens, index) for b in placed])
-        blocks += [Block(index, block) for block in placed]
+        blocks += [Block(index, b) for b in placed if isinstance(b, Append)]
+        copies += [Copied(index, b) for b in placed if isinstance(b, TailCopy)]
     return Surface(
         edits=tuple(edits),
         pieces=pieces.end(len(envelope.turns)),
         blocks=tuple(blocks),
+        copies=tuple(copies),
         turns=envelope.turns,
         folded=(first, fold_at) if fold else None,
         fold=fold,
@@ -260,8 +227,8 @@ def _longest_fold(
     return -1, None
 
 
-def _appended(operations: Operations, index: int) -> list[Append]:
-    return [o for o in operations.get(index, ()) if isinstance(o, Append)]
+def _appended(operations: Operations, index: int) -> list[Append | TailCopy]:
+    return [o for o in operations.get(index, ()) if isinstance(o, Append | TailCopy)]
 
 
 def _with_ending(operations: Operations, ending: Ending | None) -> Operations:
@@ -272,7 +239,7 @@ def _with_ending(operations: Operations, ending: Ending | None) -> Operations:
 
 
 def _appends(
-    envelope: Envelope, index: int, appended: Sequence[Append]
+    envelope: Envelope, index: int, appended: Sequence[Append | TailCopy]
 ) -> tuple[Edit, ...]:
     """Return the edits of each form, in the order of their places."""
     if not appended:

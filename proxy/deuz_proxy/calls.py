@@ -175,10 +175,14 @@ class Gathered(msgspec.Struct, frozen=True):
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """Working memory at the end of one request; `records` are what of it is shown."""
+    """Working memory at the end of one request; `records` are what of it is shown.
+
+    One that is kept stays where it ended the request, in every later one.
+    """
 
     ending: Ending
     records: tuple[str, ...]
+    is_kept: bool = False
 
     @property
     def tokens(self) -> int:

@@ -24,6 +24,7 @@ from deuz_compiler import (
     Policy,
     SourceReport,
     Surface,
+    TailCopy,
     added_budget,
     compile_context,
     escape_json_string,
@@ -119,7 +120,7 @@ def form_of(call: Call, known: Known) -> str:
         operation.form
         for operations in known.operations.values()
         for operation in operations
-        if isinstance(operation, Append)
+        if isinstance(operation, Append | TailCopy)
     ]
     return forms[0] if forms else call.target.placement
 

@@ -34,7 +34,7 @@ from deuz_proxy.observe.events import Compaction, FaultCaught, Overflow, Upstrea
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import window_of
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.stages.compile import add_context, lay_out, stay_bare
+from deuz_proxy.stages.compile import add_context, keep_tail, lay_out, stay_bare
 from deuz_proxy.stages.forward import forward_call
 from deuz_proxy.summarize import Summary, summarize_fold
 
@@ -238,8 +238,9 @@ def _condensed(
         free = _free_tokens(bare, scale)
         block, told = add_context(call, condensed, runtime, free_tokens=free)
         pending[known.place] = (*operations.get(known.place, ()), block or Bare())
-        operations = {**operations, **pending}
     tail = first.compiled.tail
+    pending = keep_tail(tail, pending, operations)
+    operations = {**operations, **pending}
     compiled = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE, tail=tail)
     before, after = first.compiled.outbound, compiled.outbound
     if before is None or after is None or after.total_tokens >= before.total_tokens:

@@ -2,16 +2,24 @@
 
 Rules:
 - It is written anew for each request and kept by nobody: no ledger, no baseline.
+- But a model that binds its thinking to the prefix would lose its thoughts with an end
+  that is gone in the next request. There each copy stays where it was sent, and the
+  current one stands behind the newest turn; a turn answered without gets none later.
 - What is critical in it is written in full, past its budget if need be, never past what
   the request leaves free; where it does not fit there is none.
-- A model that binds its thinking to the prefix gets none: an end that is gone in the
-  next request would void its thoughts. Copies that stay in place are what it takes.
+- Many copies of the same are not worth their room: past a number of them, only notes
+  that have changed are written again.
 """
+
+from collections.abc import Sequence
 
 from deuz_compiler import (
     Append,
+    Bare,
     Ending,
+    Operation,
     Surface,
+    TailCopy,
     escape_json_string,
     estimator_for,
     place_for_tail,
@@ -24,6 +32,9 @@ from deuz_proxy.offers import form_of, model_of
 from deuz_proxy.overflows import free_tokens_of
 from deuz_proxy.runtime import Runtime
 
+# A step's notes are some hundred tokens: these are about what a window can spare.
+_MOST_REPEATS = 16
+
 
 def make_tail(
     call: Call, known: Known, surface: Surface, runtime: Runtime
@@ -34,7 +45,8 @@ def make_tail(
         return None
     form = form_of(call, known)
     place = place_for_tail(envelope, form)
-    if place is None or runtime.models.binds_thinking(envelope.model):
+    is_kept = runtime.models.binds_thinking(envelope.model)
+    if place is None or (is_kept and _is_answered(known.operations.get(place, ()))):
         return None
     plain = plain_prefix(envelope, call.shared)
     used_tokens = with_surface(plain, envelope, surface).total_tokens
@@ -48,6 +60,24 @@ def make_tail(
         return None
     shown = [entry.record_id for entry in written.entries if entry.is_selected]
     text = escape_json_string(written.text)
+    if is_kept and _is_enough(surface, text):
+        return None
     append = Append(text=text, records=(), tokens=written.tokens, form=form)
     names = tuple(f"working-memory/{name}" for name in shown)
-    return Tail(Ending(place, append), names)
+    return Tail(Ending(place, append), names, is_kept)
+
+
+def copy_of(tail: Tail) -> TailCopy:
+    """Return the tail as what stays behind the turn."""
+    append = tail.ending.append
+    return TailCopy(append.text, tail.records, append.tokens, append.form)
+
+
+def _is_answered(operations: Sequence[Operation]) -> bool:
+    """Tell whether the turn was answered before: what it ended with is settled."""
+    return any(isinstance(each, Append | Bare | TailCopy) for each in operations)
+
+
+def _is_enough(surface: Surface, text: bytes) -> bool:
+    copies = surface.copies
+    return len(copies) >= _MOST_REPEATS and copies[-1].copy.text == text

@@ -13,6 +13,7 @@ from deuz_compiler import (
     PlacedRecord,
     Prune,
     Surface,
+    TailCopy,
     lift,
     lower,
     outbound_offset,
@@ -207,3 +208,15 @@ def test_an_ending_inside_what_was_folded_is_gone() -> None:
     laid = ended({4: (fold,)}, ENDING)
 
     assert b"NOTES" not in lower(BODY, laid.edits)
+
+
+def test_a_copy_of_working_memory_stays_behind_the_block_of_its_turn() -> None:
+    block, copy = Append(b"B", (RECORD,), 7), TailCopy(b"W", ("goal",), 5)
+
+    laid = surface({0: (block, copy)})
+
+    added = [user("B"), user("W")]
+    assert messages({0: (block, copy)}) == [HISTORY[0], *added, *HISTORY[1:]]
+    assert [(each.turn, each.copy) for each in laid.copies] == [(0, copy)]
+    assert [each.append for each in laid.blocks] == [block]
+    assert [(e.tokens, e.is_ours) for e in laid.elements[1:3]] == [(7, True), (5, True)]

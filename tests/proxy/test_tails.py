@@ -32,12 +32,13 @@ from deuz_testing.conversation import (
 )
 from deuz_testing.histories import broken_rules
 from deuz_testing.line import FixedSource, Told, make_config, make_runtime
-from deuz_testing.scripted import Asked, GivenClient
+from deuz_testing.scripted import Asked, GivenClient, Said
 
 GOAL = "Ship the release on Friday"
 OK = anthropic_answer()
 KEY = (b"x-deuz-working-memory", b"task-1")
 TAG = "<deuz_working_memory"
+BOUND = "models: {m-bound: {context_window: 100000, binds_thinking: true}}"
 
 
 @pytest_asyncio.fixture
@@ -194,15 +195,124 @@ async def test_in_the_form_part_they_join_the_users_turn(notes: WorkingMemory) -
     assert GOAL in messages[0]["content"][-1]["text"]
 
 
-async def test_a_model_that_binds_its_thinking_gets_none(notes: WorkingMemory) -> None:
+def bound_line(notes: WorkingMemory, told: Told, **parts: Any) -> Runtime:
+    config = make_config(mode=parts.pop("mode", "compile"), more=BOUND)
+    return line(notes, told, config=config, **parts)
+
+
+async def test_a_model_that_binds_its_thinking_keeps_each_copy_in_its_place(
+    notes: WorkingMemory,
+) -> None:
+    told = Told()
+    runtime = bound_line(notes, told, sources=[FixedSource()])
+    turns, before = list(ASK), []
+    for number in range(4):
+        await write(notes, {"op": "set-goal", "text": f"Goal {number}"})
+
+        messages = await sent(runtime, turns, KEY, model="m-bound")
+
+        # What stood before the thoughts of an answer stands there for good.
+        assert messages[: len(before)] == before
+        assert f"Goal {number}" in messages[-1]["content"]
+        assert json.dumps(messages).count(TAG) == number + 1
+        before = messages
+        turns += [assistant("Yes."), user(f"and {number}?")]
+    verdicts = [each.verdict.verdict for each in told.finished if each.verdict]
+    assert verdicts == ["first", "extended", "extended", "extended"]
+    assert all(each.sidecar_mutations == 0 for each in told.finished)
+    kept = [p for p in told.last.placements if p.state == "kept"]
+    assert [(p.turn, p.is_new) for p in kept] == [
+        (0, False),
+        (2, False),
+        (4, False),
+        (6, True),
+    ]
+
+
+async def test_the_same_history_again_ends_with_the_copy_that_it_had(
+    notes: WorkingMemory,
+) -> None:
+    runtime = bound_line(notes, Told())
     await write(notes)
-    config = make_config(
-        more="models: {m-bound: {context_window: 100000, binds_thinking: true}}"
+    first = await sent(runtime, ASK, KEY, model="m-bound")
+    await write(notes, {"op": "set-goal", "text": "Another goal"})
+
+    assert await sent(runtime, ASK, KEY, model="m-bound") == first
+
+
+async def test_a_turn_answered_without_a_copy_gets_none_later(
+    notes: WorkingMemory,
+) -> None:
+    runtime = bound_line(notes, Told(), sources=[FixedSource()])
+    first = await sent(runtime, ASK, KEY, model="m-bound")
+    await write(notes)
+
+    assert await sent(runtime, ASK, KEY, model="m-bound") == first
+
+
+async def test_kept_copies_outlive_their_notes_and_a_restart_of_the_line(
+    notes: WorkingMemory,
+) -> None:
+    told = Told()
+    await write(notes)
+    runtime = bound_line(notes, told)
+    first = await sent(runtime, ASK, KEY, model="m-bound")
+    turns = [*ASK, assistant("Far."), user("How far?")]
+
+    later = bound_line(notes, told, ledger=runtime.ledger)
+    messages = await sent(later, turns, model="m-bound")
+
+    assert messages == [*first, *turns[1:]]
+
+
+async def test_what_was_refused_leaves_no_copy(notes: WorkingMemory) -> None:
+    told = Told()
+    await write(notes)
+    runtime = bound_line(notes, told)
+    body = anthropic_body(ASK, model="m-bound")
+    talk = conversation(runtime) >> request(body, KEY)
+    talk <<= upstream_gets(lambda asked: TAG in json.dumps(asked.payload))
+    await (talk >> upstream_says(Said(529)) << client_gets(is_whole))
+    assert [placement.state for placement in told.last.placements] == ["dropped"]
+
+    assert await sent(runtime, ASK, model="m-bound") == ASK
+
+
+async def test_past_many_copies_only_changed_notes_are_written_again(
+    notes: WorkingMemory,
+) -> None:
+    await write(notes)
+    runtime = bound_line(notes, Told())
+    turns, counts = list(ASK), []
+    for number in range(19):
+        if number == 18:
+            await write(notes, {"op": "set-goal", "text": "Another goal"})
+        messages = await sent(runtime, turns, KEY, model="m-bound")
+        counts.append(json.dumps(messages).count(TAG))
+        turns += [assistant("Yes."), user(f"and {number}?")]
+
+    assert counts == [*range(1, 17), 16, 16, 17]
+
+
+async def test_the_form_of_kept_copies_is_fixed_for_their_conversation(
+    notes: WorkingMemory,
+) -> None:
+    await write(notes)
+    told = Told()
+    runtime = bound_line(notes, told)
+    first = await sent(runtime, ASK, KEY, model="m-bound")
+    parted = line(
+        notes,
+        told,
+        config=make_config(placement="part", more=BOUND),
+        ledger=runtime.ledger,
     )
+    turns = [*ASK, assistant("Far."), user("How far?")]
 
-    messages = await sent(line(notes, Told(), config=config), ASK, KEY, model="m-bound")
+    messages = await sent(parted, turns, KEY, model="m-bound")
 
-    assert messages == ASK
+    assert messages[:2] == first
+    assert [each["role"] for each in messages[2:]] == ["assistant", "user", "user"]
 
 
 @pytest.mark.parametrize("mode", ["observe", "shadow"])

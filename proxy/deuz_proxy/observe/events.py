@@ -46,8 +46,8 @@ class Placement(msgspec.Struct, frozen=True):
     """One added block on the surface: where it sits and which records are in it.
 
     `state` is `placed`, `shadow` (it would have been, the route only tries), `dropped`
-    (new in a request that was not accepted, so it is not kept), or `tail`: working
-    memory, which ends this request alone.
+    (new in a request that was not accepted, so it is not kept), `tail`: working
+    memory, which ends this request alone, or `kept`: a copy of it that stays.
     """
 
     turn: int

@@ -42,6 +42,7 @@ const PLACEMENTS = {
   shadow: "Would place",
   dropped: "Not placed, the request was not accepted",
   tail: "Working memory at the end",
+  kept: "Working memory, kept in place",
 };
 
 const SHARES = { reused: "same as before", lost: "lost to a break", new: "new" };

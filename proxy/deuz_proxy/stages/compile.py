@@ -37,7 +37,7 @@ from deuz_proxy.errors import ContextRefused
 from deuz_proxy.observe.events import Compile
 from deuz_proxy.offers import compile_gathered, describe_compile, make_block
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.tails import make_tail
+from deuz_proxy.tails import copy_of, make_tail
 
 Operations = Mapping[int, tuple[Operation, ...]]
 
@@ -55,16 +55,14 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     own_cause = "ledger_lost" if known.is_ledger_lost else None
     known = _with_tail(call, known, runtime)
     pending = stay_bare(known.undecided, known.operations)
-    if known.gathered is None or known.place is None:
-        compiled = lay_out(
-            call, known.operations, runtime, own_cause=own_cause, tail=known.tail
-        )
-        return replace(compiled, pending=pending)
-    at_place = known.operations.get(known.place, ())
-    block, told = add_context(call, known, runtime)
-    pending[known.place] = (*at_place, block or Bare())
+    told = None
+    if known.gathered is not None and known.place is not None:
+        at_place = known.operations.get(known.place, ())
+        block, told = add_context(call, known, runtime)
+        pending[known.place] = (*at_place, block or Bare())
+    pending = keep_tail(known.tail, pending, known.operations)
     operations = {**known.operations, **pending}
-    compiled = lay_out(call, operations, runtime, tail=known.tail)
+    compiled = lay_out(call, operations, runtime, own_cause=own_cause, tail=known.tail)
     return replace(compiled, pending=pending, compile=told)
 
 
@@ -81,6 +79,19 @@ def stay_bare(
 ) -> dict[int, tuple[Operation, ...]]:
     """Return the turns' operations, now saying that no block will stand behind them."""
     return {turn: (*operations.get(turn, ()), Bare()) for turn in turns}
+
+
+def keep_tail(
+    tail: Tail | None,
+    pending: dict[int, tuple[Operation, ...]],
+    operations: Operations,
+) -> dict[int, tuple[Operation, ...]]:
+    """Return what is pending, with the end of the request where it is to stay."""
+    if tail is None or not tail.is_kept:
+        return pending
+    turn = tail.ending.turn
+    held = pending.get(turn, operations.get(turn, ()))
+    return {**pending, turn: (*held, copy_of(tail))}
 
 
 def add_context(
@@ -122,8 +133,9 @@ def lay_out(
     envelope = _envelope(call)
     inbound = plain_prefix(envelope, call.shared)
     surface = _BARE
-    if operations or tail is not None:
-        ending = tail.ending if tail else None
+    passing = tail if tail is not None and not tail.is_kept else None
+    if operations or passing is not None:
+        ending = passing.ending if passing else None
         surface = project(envelope, operations, part_span, ending=ending)
     is_changed = bool(surface.edits) and call.target.mode == "compile"
     outbound = inbound
@@ -158,7 +170,7 @@ def lay_out(
         operations=operations,
         passthrough=None if is_changed else call.passthrough,
         tail=tail,
-        tail_tokens=tail.tokens if tail and is_changed else 0,
+        tail_tokens=passing.tokens if passing and is_changed else 0,
     )
 
 

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from deuz_compiler import (
+    Append,
     Baseline,
     Envelope,
     ReplyFacts,
+    TailCopy,
     Usage,
     Verdict,
     may_read_cache,
@@ -258,41 +260,55 @@ def _usage_status(usage: Usage | None) -> str:
 
 
 def _placements(story: Story) -> tuple[Placement, ...]:
+    """Return what stands on the surface: blocks, and working memory."""
     compiled = story.compiled
     if compiled.surface is None:
         return ()
-    is_shadow = story.call.target.mode == "shadow"
+    blocks = [
+        _placed(
+            story,
+            block.turn,
+            block.append,
+            tuple(f"{r.source}/{r.record_id}" for r in block.append.records),
+        )
+        for block in compiled.surface.blocks
+    ]
+    copies = [
+        _placed(story, each.turn, each.copy, each.copy.records, state="kept")
+        for each in compiled.surface.copies
+    ]
+    tail = compiled.tail
+    if tail is None or tail.is_kept:
+        return (*blocks, *copies)
+    ends = _placed(
+        story, tail.ending.turn, tail.ending.append, tail.records, state="tail"
+    )
+    return (*blocks, *copies, replace(ends, is_new=True))
+
+
+def _placed(
+    story: Story,
+    turn: int,
+    text: Append | TailCopy,
+    records: tuple[str, ...],
+    *,
+    state: str = "placed",
+) -> Placement:
+    is_new = turn in story.compiled.pending
     is_accepted = story.sent is not None and story.sent.is_accepted
-    placements = []
-    for block in compiled.surface.blocks:
-        is_new = block.turn in compiled.pending
+    if story.call.target.mode == "shadow":
+        state = "shadow"
+    elif is_new and not is_accepted and state != "tail":
         # What was placed before stays in the ledger, whatever became of this request.
-        state = "placed" if is_accepted or not is_new else "dropped"
-        placements.append(
-            Placement(
-                turn=block.turn,
-                records=tuple(
-                    f"{r.source}/{r.record_id}" for r in block.append.records
-                ),
-                tokens=block.append.tokens,
-                is_new=is_new,
-                form=block.append.form,
-                state="shadow" if is_shadow else state,
-            )
-        )
-    if (tail := compiled.tail) is not None:
-        ending = tail.ending
-        placements.append(
-            Placement(
-                turn=ending.turn,
-                records=tail.records,
-                tokens=tail.tokens,
-                is_new=True,
-                form=ending.append.form,
-                state="shadow" if is_shadow else "tail",
-            )
-        )
-    return tuple(placements)
+        state = "dropped"
+    return Placement(
+        turn=turn,
+        records=records,
+        tokens=text.tokens,
+        is_new=is_new,
+        form=text.form,
+        state=state,
+    )
 
 
 def _told_compile(compiled: Compiled, verdict: Verdict | None) -> Compile | None:
