@@ -205,7 +205,8 @@ async def test_a_model_that_binds_its_thinking_keeps_each_copy_in_its_place(
 ) -> None:
     told = Told()
     runtime = bound_line(notes, told, sources=[FixedSource()])
-    turns, before = list(ASK), []
+    turns = list(ASK)
+    before: list[Any] = []
     for number in range(4):
         await write(notes, {"op": "set-goal", "text": f"Goal {number}"})
 
