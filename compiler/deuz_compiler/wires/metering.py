@@ -6,17 +6,13 @@ Rules:
 - What the bytes mean is the wire's: a `WireReplies` of three functions over `Notes`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
-from deuz_compiler.wires.sse import (
-    BYTE_ORDER_MARK,
-    EventCutter,
-    ServerEvent,
-    read_event,
-)
+from deuz_compiler.wires.framing import SERVER_SENT, Framing
+from deuz_compiler.wires.sse import BYTE_ORDER_MARK, ServerEvent
 from deuz_compiler.wires.usage import Usage, merge_counts, read_usage
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -31,11 +27,11 @@ UNREADABLE = (ValueError, RecursionError)
 ABSENT = msgspec.Raw()
 """Stands for a member that is not there; told by identity, which is cheap."""
 
+Headers = Sequence[tuple[bytes, bytes]]
+"""The header lines of an answer, as they came."""
+
 EMPTY_VALUES = (b"", b"null", b'""', b"[]", b"{}")
 """Raw JSON values that carry nothing."""
-
-
-_WHOLE_EVENTS = (b"\n\n", b"\r\n\r\n")
 
 
 class ReplyFacts(msgspec.Struct, frozen=True):
@@ -186,25 +182,40 @@ class WireReplies(msgspec.Struct, frozen=True):
 
     `is_plain` tells, without decoding, that whole events hold nothing but content.
     `read_event` and `read_body` write into the notes and may raise `UNREADABLE`.
-    `error_body` and `error_event` take our code and a message.
+    `error_body` and `error_event` take a status, our code and a message. `framing` is
+    how the wire's own streams are cut, where they are no server-sent events; a body
+    that is whole is then cut in the same way. `read_headers` notes what the head of an
+    answer tells.
     """
 
     is_plain: Callable[[bytes], bool]
     read_event: Callable[[Notes, ServerEvent], None]
     read_body: Callable[[Notes, bytes], None]
-    error_body: Callable[[str, str], bytes]
-    error_event: Callable[[str, str], bytes]
+    error_body: Callable[[int, str, str], bytes]
+    error_event: Callable[[int, str, str], bytes]
+    framing: Framing | None = None
+    read_headers: Callable[[Notes, Headers], None] | None = None
 
 
 class StreamMeter:
-    """Meters a stream of server-sent events."""
+    """Meters a stream of events."""
 
-    __slots__ = ("_cutter", "_has_events", "_notes", "_wire")
+    __slots__ = ("_cutter", "_framing", "_has_events", "_notes", "_wire")
 
-    def __init__(self, wire: WireReplies, *, keeps_text: bool) -> None:
+    def __init__(
+        self,
+        wire: WireReplies,
+        *,
+        keeps_text: bool,
+        framing: Framing = SERVER_SENT,
+        headers: Headers = (),
+    ) -> None:
         self._wire = wire
         self._notes = Notes(keeps_text=keeps_text)
-        self._cutter = EventCutter()
+        if wire.read_headers is not None:
+            wire.read_headers(self._notes, headers)
+        self._framing = framing
+        self._cutter = framing.cutter()
         self._has_events = False
 
     @property
@@ -219,7 +230,7 @@ class StreamMeter:
         if (
             self._notes.is_settled
             and self._cutter.is_idle
-            and chunk.endswith(_WHOLE_EVENTS)
+            and chunk.endswith(self._framing.ends)
             and self._wire.is_plain(chunk)
         ):
             return
@@ -239,7 +250,7 @@ class StreamMeter:
         return self._notes.facts()
 
     def _read(self, block: bytes) -> None:
-        event = read_event(block)
+        event = self._framing.read(block)
         if event is None:
             return
         self._has_events = True
@@ -311,6 +322,11 @@ class SilentMeter:
     def close(self) -> ReplyFacts:
         """Return that nothing is known."""
         return ReplyFacts()
+
+
+def never_plain(_chunk: bytes) -> bool:
+    """Tell that each event may hold more than content: a usage, or a frame's name."""
+    return False
 
 
 def is_filled(value: msgspec.Raw) -> bool:
