@@ -34,7 +34,17 @@ _LEAST_ENTRY = 160
 _CUT = "\n[… {} characters left out …]\n"
 _CUT_ROOM = len(_CUT) + 10
 _NORMAL_ENDS = frozenset({"stop", "end_turn", "stop_sequence", "completed"})
-_REFUSALS = frozenset({"refusal", "content_filter", "safety"})
+_REFUSALS = frozenset(
+    {
+        "refusal",
+        "content_filter",
+        "safety",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+    }
+)
 
 
 def summary_request_text(
@@ -67,9 +77,11 @@ def accept_summary(
     """
     if had_tool_call:
         return "tool_call"
-    if finish_reason in _REFUSALS:
+    # Gemini shouts.
+    reason = (finish_reason or "").lower()
+    if reason in _REFUSALS:
         return "refused"
-    if finish_reason not in _NORMAL_ENDS:
+    if reason not in _NORMAL_ENDS:
         return "cut_off"
     if not any(map(_is_visible, text)):
         return "blank"

@@ -52,6 +52,7 @@ Price = Callable[[bytes, int, int], int | None]
 def split_media(raw: bytes) -> tuple[bytes, int]:
     """Return the JSON text without media and sealed text, and the price of those."""
     found = [cut for marker, price in _MARKED for cut in _cuts(raw, marker, price)]
+    found += _listed_pictures(raw)
     plain, tokens = _without(raw, sorted(found)) if found else (raw, 0)
     if not _REFERRING.search(plain):
         return plain, tokens
@@ -101,8 +102,9 @@ def _data_price(raw: bytes, start: int, end: int) -> int | None:
     around += raw[end : end + _NEIGHBOURHOOD]
     if b'"redacted_thinking"' in around:
         return sealed_tokens(end - start)
-    # Anthropic says `"type": "base64"` beside it, chat says `"format": "wav"`.
-    is_media = b'"base64"' in around or b'"format"' in around
+    # Anthropic says `"type": "base64"` beside it, chat says `"format": "wav"`, Gemini
+    # says which type of media in either spelling.
+    is_media = any(word in around for word in _BESIDE_MEDIA)
     return media_tokens(raw[start:end]) if is_media else None
 
 
@@ -117,6 +119,24 @@ def _sealed_price(raw: bytes, start: int, end: int) -> int:
     return sealed_tokens(end - start)
 
 
+def _listed_pictures(raw: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield start, end and price of each picture in a list of bare ones (Ollama)."""
+    for found in _PICTURES.finditer(raw):
+        start = found.end()
+        while _is_encoded(raw[start : start + _SHORTEST]):
+            end = raw.find(b'"', start)
+            if end < 0:
+                return
+            yield start, end, media_tokens(raw[start:end])
+            following = _NEXT.match(raw, end)
+            if following is None:
+                break
+            start = following.end()
+
+
+_PICTURES = re.compile(rb'"images"\s*:\s*\[\s*"')
+_NEXT = re.compile(rb'"\s*,\s*"')
+_BESIDE_MEDIA = (b'"base64"', b'"format"', b'"mimeType"', b'"mime_type"')
 _URL = b";base64,"
 _MARKED: tuple[tuple[bytes, Price], ...] = (
     (_URL, _url_price),
@@ -124,6 +144,8 @@ _MARKED: tuple[tuple[bytes, Price], ...] = (
     (b'"encrypted_content"', _sealed_price),
     # Of a block of thinking: it holds the whole thought, its text only an extract.
     (b'"signature"', _sealed_price),
+    (b'"thoughtSignature"', _sealed_price),
+    (b'"thought_signature"', _sealed_price),
 )
 
 

@@ -139,7 +139,8 @@ def recognise_silent(
         return None
     if window_tokens and total > window_tokens:
         return _silent("usage_over_window", window_tokens, requested_tokens=total)
-    is_cut_short = finish_reason in _FINISHED_BY_LENGTH or not has_content
+    reason = (finish_reason or "").lower()
+    is_cut_short = reason in _FINISHED_BY_LENGTH or not has_content
     if window_tokens and is_cut_short:
         free_tokens = window_tokens - total - (usage.output or 0)
         if abs(free_tokens) <= BRIM_TOKENS:

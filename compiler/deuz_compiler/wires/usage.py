@@ -49,7 +49,8 @@ class Shape(msgspec.Struct, frozen=True):
     """Where one family of servers puts its counts; the first name present is taken.
 
     `marks` tell the family. `includes_cache` says that the input count has the cached
-    tokens in it; `extra` is output that the output count leaves out.
+    tokens in it; `extra` is output that the output count leaves out, `extra_input` is
+    input that the input count leaves out.
     """
 
     marks: tuple[str, ...]
@@ -60,6 +61,7 @@ class Shape(msgspec.Struct, frozen=True):
     reasoning: tuple[str, ...]
     includes_cache: bool
     extra: tuple[str, ...] = ()
+    extra_input: tuple[str, ...] = ()
 
 
 CHAT = Shape(
@@ -113,7 +115,7 @@ LLAMA_TIMINGS = Shape(
     includes_cache=False,
 )
 GEMINI = Shape(
-    marks=("promptTokenCount",),
+    marks=("promptTokenCount", "candidatesTokenCount", "totalTokenCount"),
     input=("promptTokenCount",),
     read=("cachedContentTokenCount",),
     write=(),
@@ -121,18 +123,38 @@ GEMINI = Shape(
     reasoning=("thoughtsTokenCount",),
     includes_cache=True,
     extra=("thoughtsTokenCount",),
+    # What tools of the provider returned, read by the model.
+    extra_input=("toolUsePromptTokenCount",),
 )
 CONVERSE = Shape(
-    marks=("inputTokens",),
+    marks=("inputTokens", "outputTokens"),
     input=("inputTokens",),
-    read=("cacheReadInputTokens",),
-    write=("cacheWriteInputTokens",),
+    read=("cacheReadInputTokens", "cacheReadInputTokenCount"),
+    write=("cacheWriteInputTokens", "cacheWriteInputTokenCount"),
     output=("outputTokens",),
     reasoning=(),
     includes_cache=False,
 )
+BEDROCK_METRICS = Shape(
+    # What Bedrock itself counts beside any model's answer, then the words of its older
+    # models.
+    marks=(
+        "inputTokenCount",
+        "outputTokenCount",
+        "prompt_token_count",
+        "generation_token_count",
+        "inputTextTokenCount",
+    ),
+    input=("inputTokenCount", "prompt_token_count", "inputTextTokenCount"),
+    read=("cacheReadInputTokenCount",),
+    write=("cacheWriteInputTokenCount",),
+    output=("outputTokenCount", "generation_token_count", "tokenCount"),
+    reasoning=(),
+    includes_cache=False,
+)
 OLLAMA = Shape(
-    marks=("prompt_eval_count",),
+    # Of a prompt that is in the cache as a whole, the count may be left out.
+    marks=("prompt_eval_count", "eval_count"),
     input=("prompt_eval_count",),
     read=(),
     write=(),
@@ -140,7 +162,16 @@ OLLAMA = Shape(
     reasoning=(),
     includes_cache=True,
 )
-SHAPES = (CHAT, RESPONSES, ANTHROPIC, GEMINI, CONVERSE, OLLAMA, LLAMA_TIMINGS)
+SHAPES = (
+    CHAT,
+    RESPONSES,
+    ANTHROPIC,
+    GEMINI,
+    CONVERSE,
+    BEDROCK_METRICS,
+    OLLAMA,
+    LLAMA_TIMINGS,
+)
 
 
 def merge_counts(known: Mapping[str, object], report: object) -> dict[str, object]:
@@ -190,7 +221,7 @@ def _borrow_timings(shape: Shape, counts: Mapping[str, object]) -> Mapping[str, 
 
 def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
     taken = _Counts(counts)
-    total = taken.first(shape.input)
+    total = _all_input(shape, taken)
     read = taken.first(shape.read)
     write = taken.first(shape.write)
     output = _all_output(shape, taken, total)
@@ -212,6 +243,12 @@ def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
         reasoning=reasoning,
         is_anomalous=is_anomalous,
     )
+
+
+def _all_input(shape: Shape, taken: "_Counts") -> int | None:
+    total = taken.first(shape.input)
+    extra = taken.first(shape.extra_input)
+    return total if extra is None else (total or 0) + extra
 
 
 def _all_output(shape: Shape, taken: "_Counts", total: int | None) -> int | None:

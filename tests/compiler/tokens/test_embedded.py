@@ -49,6 +49,46 @@ def test_media_are_taken_out_wherever_the_marker_stands(source: dict[str, str]) 
     assert json.loads(plain) == [block, block]
 
 
+@pytest.mark.parametrize("name", ["mimeType", "mime_type"])
+def test_media_of_gemini_are_taken_out_in_both_spellings(name: str) -> None:
+    picture = {name: "image/png", "data": encoded(PNG)}
+
+    plain, tokens = split_media(json.dumps({"inlineData": picture}).encode())
+
+    assert tokens == price(base64_image(PNG))
+    assert b'"data": ""' in plain
+
+
+@pytest.mark.parametrize(
+    ("images", "count"),
+    [
+        ([encoded(PNG)], 1),
+        ([encoded(PNG), encoded(PNG)], 2),
+        ([encoded(PNG), "not a picture", encoded(PNG)], 1),
+        ([encoded(PNG), "A" * 20], 1),
+        (["a picture", encoded(PNG)], 0),
+        ([], 0),
+    ],
+)
+def test_bare_pictures_in_a_list_are_taken_out_one_by_one(
+    images: list[str], count: int
+) -> None:
+    assert price({"images": images}) == count * price(base64_image(PNG))
+
+
+def test_a_list_of_pictures_that_is_cut_off_is_text() -> None:
+    raw = b'{"images": ["' + encoded(PNG).encode()
+
+    assert split_media(raw) == (raw, 0)
+
+
+def test_the_signature_of_a_thought_costs_what_it_hides() -> None:
+    sealed = encoded(b"", 2_000)
+
+    for name in ("signature", "thoughtSignature", "thought_signature"):
+        assert price({name: sealed}) == price({"signature": sealed}) > 0
+
+
 def test_data_urls_and_audio_are_taken_out() -> None:
     url = json.dumps({"url": data_url(PNG)}).encode()
     audio = json.dumps({"data": encoded(b"RIFF"), "format": "wav"}).encode()
