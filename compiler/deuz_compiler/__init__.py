@@ -85,6 +85,7 @@ from deuz_compiler.verdict import (
 )
 from deuz_compiler.wires.envelope import Edit, Envelope, Span, Turn, lower
 from deuz_compiler.wires.lifting import hash_start
+from deuz_compiler.wires.lifting import PathFacts
 from deuz_compiler.wires.overflow import (
     OverflowSignal,
     recognise_blank,
@@ -154,6 +155,7 @@ __all__ = [
     "Overhead",
     "Part",
     "Patched",
+    "PathFacts",
     "PlacedRecord",
     "Plan",
     "Policy",

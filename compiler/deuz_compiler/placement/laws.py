@@ -24,7 +24,8 @@ from deuz_compiler.wires.writing import Writing, framed
 
 TURN = "turn"
 PART = "part"
-_STRING, _LIST = b'"', b"["
+_BINDING = (b'"server_tool_use"', b'"thoughtSignature"', b'"thought_signature"')
+_STRING, _LIST, _OBJECT = b'"', b"[", b"{"
 
 
 def place_for_context(envelope: Envelope) -> int | None:
@@ -46,8 +47,9 @@ def place_for_tail(envelope: Envelope, form: str) -> int | None:
 
     Behind tool results too, where a text of the user's changes nothing but the text:
     with thinking on, some models drop their thoughts for it, and the cache with them;
-    behind a server's unanswered call nothing but results is taken; and a server whose
-    turns must alternate has no room beside a tool's.
+    behind a server's unanswered call nothing but results is taken; behind a signed
+    call (Gemini) a text of the user's begins a new turn; and a server whose turns must
+    alternate has no room beside a tool's.
     """
     last = len(envelope.turns) - 1
     while last >= envelope.lead and envelope.turns[last].role == "system":
@@ -57,7 +59,7 @@ def place_for_tail(envelope: Envelope, form: str) -> int | None:
     if envelope.turns[last].is_fresh:
         return None if _waits_for_results(envelope, last) else last
     is_alone = form == PART and envelope.turns[last].role == "tool"
-    is_bound = _is_thinking(envelope) or _has_server_call(envelope, last)
+    is_bound = _is_thinking(envelope) or _answers_bound_call(envelope, last)
     return None if is_alone or is_bound else last
 
 
@@ -66,10 +68,11 @@ def _is_thinking(envelope: Envelope) -> bool:
     return any(b"disabled" not in envelope.body[s.start : s.end] for s in spans)
 
 
-def _has_server_call(envelope: Envelope, index: int) -> bool:
-    """Tell whether the step that the turn answers called a tool of the server's own."""
+def _answers_bound_call(envelope: Envelope, index: int) -> bool:
+    """Tell whether the turn answers a signed call, or one of a server's own tool."""
     turn = envelope.turns[max(0, index - 1)]
-    return b'"server_tool_use"' in envelope.body[turn.start : turn.end]
+    raw = envelope.body[turn.start : turn.end]
+    return any(word in raw for word in _BINDING)
 
 
 def _waits_for_results(envelope: Envelope, index: int) -> bool:
@@ -98,10 +101,17 @@ def append_edits(
     writing = WIRES[envelope.wire].writing
     beside = b"".join([b"," + framed(writing.turn, text) for text in turns])
     turn = envelope.turns[index]
+    if writing.stays_text:
+        return (_insert(turn.end - 1, _spliced([*parts, *turns])),)
     if envelope.body.startswith(_STRING, turn.start):
         return _listed(turn, writing, parts, beside)
     joined = _join_edits(envelope, turn, writing, parts) if parts else ()
-    return (*joined, _insert(turn.end, beside)) if turns else joined
+    if not turns:
+        return joined
+    if turn.start == envelope.history.start:
+        # A lone turn without a list around it.
+        return (_insert(turn.start, b"["), *joined, _insert(turn.end, beside + b"]"))
+    return (*joined, _insert(turn.end, beside))
 
 
 def fold_edits(
@@ -146,18 +156,19 @@ def _join_edits(
     raw = envelope.body[turn.start : turn.end]
     content = next((m for m in object_members(raw) if m.key == writing.content), None)
     opener = raw[content.start : content.start + 1] if content else b""
-    if content is None or opener not in (_STRING, _LIST):
+    if content is None or opener not in (_STRING, _LIST, _OBJECT):
         raise NotLifted("unknown_shape")
     start, end = turn.start + content.start, turn.start + content.end
-    spliced = b"".join([b"\\n\\n" + text for text in texts])
-    if not writing.wraps_strings:
+    if not (writing.wraps_strings or opener == _OBJECT):
         at = end if opener == _STRING else _end_of_lone_text(envelope.body, start, end)
         if at is not None:
-            return (_insert(at - 1, spliced),)
+            return (_insert(at - 1, _spliced(texts)),)
     parts = b",".join([framed(writing.part, text) for text in texts])
     if opener == _LIST:
         is_empty = not envelope.body[start + 1 : end - 1].strip()
         return (_insert(end - 1, parts if is_empty else b"," + parts),)
+    if opener == _OBJECT:
+        return (_insert(start, b"["), _insert(end, b",%b]" % parts))
     opening = _insert(start, b"[" + writing.part[0])
     return (opening, _insert(end, b"%b,%b]" % (writing.part[1], parts)))
 
@@ -171,6 +182,10 @@ def _end_of_lone_text(body: bytes, start: int, end: int) -> int | None:
     ends = {m.key: m.end for m in object_members(block, shift=shift)}
     is_plain = lone_text(block) is not None
     return ends["text"] if is_plain else None
+
+
+def _spliced(texts: Sequence[bytes]) -> bytes:
+    return b"".join([b"\\n\\n" + text for text in texts])
 
 
 def _insert(at: int, text: bytes) -> Edit:

@@ -48,7 +48,9 @@ class Envelope(msgspec.Struct, frozen=True):
     leading turns of role `system`, where the wire has none. `params` are the other
     top-level members that the provider's cache depends on, by name in their order,
     without those at their default; with `is_params_last` they spoil the history alone.
-    `before` are all members that stand ahead of the history.
+    `before` are all members that stand ahead of the history. `window_tokens` is the
+    window that the request itself asks for. With `is_partial` there is a part of the
+    prompt that only the provider has.
     """
 
     wire: str
@@ -64,6 +66,8 @@ class Envelope(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...]
     lead: int
     is_params_last: bool = False
+    window_tokens: int | None = None
+    is_partial: bool = False
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):

@@ -20,7 +20,7 @@ from deuz_compiler.wires.members import BOM, array_elements, object_members
 from deuz_compiler.wires.parts import UNREADABLE
 from deuz_compiler.wires.rendered import has_marker
 
-_LIST, _TEXT = 0x5B, 0x22  # An opening bracket, a quote.
+_LIST = b"["
 # Markers move with the newest turns; what stands before them stays as it is.
 _MARKED_TAIL = 8
 _EMBEDDED_BYTES = 16_384
@@ -38,8 +38,12 @@ class Rules(msgspec.Struct, frozen=True):
     """What is peculiar about one wire's request body.
 
     `read` takes the bytes of a turn and returns what it is and its text as the
-    provider renders it; it may raise `UNREADABLE`. With `takes_text` the history may
-    be one string, which is the text of one user turn.
+    provider renders it; it may raise `UNREADABLE`. A history that begins with `lone`
+    instead of a list is one turn of the user. Members are known by what `spell` makes
+    of their names; those of the `nested` ones by both names with a dot.
+    With one of the `foreign` filled, the body is not understood. What the `hidden` one
+    names stands ahead of the prompt and is not in the body. `media` is in a turn that
+    may hold embedded media.
     """
 
     wire: str
@@ -48,7 +52,8 @@ class Rules(msgspec.Struct, frozen=True):
     params: frozenset[str]
     output_limits: tuple[str, ...]
     read: Callable[[bytes], tuple[Peek, bytes]]
-    takes_text: bool = False
+    lone: bytes = b""
+    takes_list: bool = True
     # A parameter at its default is as good as absent, and so is one that is null.
     defaults: tuple[tuple[str, Any], ...] = ()
     is_params_last: bool = False
@@ -58,6 +63,25 @@ class Rules(msgspec.Struct, frozen=True):
     marked_only: tuple[str, bytes] | None = None
     server_state: tuple[str, ...] = ()
     is_continued: Callable[[bytes], bool] = bool
+    spell: Callable[[str], str] | None = None
+    nested: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+    hidden: str | None = None
+    media: bytes = b"base64"
+    # Where the path may name the model instead.
+    needs_model: bool = True
+    windows: tuple[str, ...] = ()
+    is_streamed: bool = False
+
+
+class PathFacts(msgspec.Struct, frozen=True):
+    """What a request's path tells of it, where a wire says it there."""
+
+    model: str = ""
+    is_streamed: bool = False
+
+
+NO_FACTS = PathFacts()
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -84,7 +108,12 @@ def hash_start(body: bytes, offset: int, digest: bytes) -> xxhash.xxh3_128 | Non
 
 
 def lift_body(
-    rules: Rules, body: bytes, *, seed: int = 0, known: Checkpoint | None = None
+    rules: Rules,
+    body: bytes,
+    *,
+    seed: int = 0,
+    known: Checkpoint | None = None,
+    path: PathFacts = NO_FACTS,
 ) -> Envelope:
     """Return the places of the body's parts; `known` must be a prefix of the body.
 
@@ -100,7 +129,36 @@ def lift_body(
     turns += tuple(
         _read_turn(rules, body[start:end], start, seed) for start, end in places
     )
-    return _envelope(rules, body, {member.key: member for member in members}, turns)
+    by_key = _by_key(rules, body, members)
+    return _envelope(rules, body, by_key, turns, path)
+
+
+def _by_key(
+    rules: Rules, body: bytes, members: tuple[Member, ...]
+) -> dict[str, Member]:
+    if rules.spell is not None:
+        members = _spelled(rules.spell, members)
+    by_key = {member.key: member for member in members}
+    for name in rules.nested:
+        outer = by_key.get(name)
+        if outer and body.startswith(b"{", outer.start):
+            text = body[outer.start : outer.end]
+            inner = object_members(text, shift=outer.start)
+            if rules.spell is not None:
+                inner = _spelled(rules.spell, inner)
+            by_key |= {f"{name}.{member.key}": member for member in inner}
+    if any(_read_value(body, by_key.get(name)) for name in rules.foreign):
+        raise NotLifted("unknown_shape")
+    return by_key
+
+
+def _spelled(
+    spell: Callable[[str], str], members: tuple[Member, ...]
+) -> tuple[Member, ...]:
+    spelled = tuple(Member(spell(m.key), m.start, m.end) for m in members)
+    if len({member.key for member in spelled}) != len(spelled):
+        raise NotLifted("duplicate_key")
+    return spelled
 
 
 def checkpoint_of(
@@ -114,7 +172,7 @@ def checkpoint_of(
     `hashed` is a hasher that has taken that many bytes of the body: it is not changed.
     """
     body, turns = envelope.body, envelope.turns
-    if body[envelope.history.start] != _LIST:
+    if not body.startswith(_LIST, envelope.history.start):
         # A text has no turn to resume behind: offset 0 is no body's prefix.
         return Checkpoint(0, b"", 0, (), (), seed)
     count = len(turns)
@@ -145,10 +203,10 @@ def _scan(
     members = object_members(body[lead:] if lead else body, shift=lead)
     _refuse_held(rules, body, members)
     history = next((m for m in members if m.key == rules.history), None)
-    opener = body[history.start] if history else 0
-    if history and rules.takes_text and opener == _TEXT:
+    opener = body[history.start : history.start + 1] if history else b""
+    if history and opener == rules.lone:
         return members, [(history.start, history.end)]
-    if history is None or opener != _LIST:
+    if history is None or opener != _LIST or not rules.takes_list:
         raise NotLifted("unknown_shape")
     places = array_elements(body[history.start : history.end], shift=history.start)
     return members, _refuse_texts(body, places)
@@ -203,7 +261,7 @@ def _read_turn(rules: Rules, raw: bytes, start: int, seed: int) -> Turn:
     except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
     # Embedded media would count as prose by its length: it is priced by kind.
-    is_embedded = len(raw) > _EMBEDDED_BYTES and b"base64" in raw
+    is_embedded = len(raw) > _EMBEDDED_BYTES and rules.media in raw
     tokens = estimate_bytes(raw) if is_embedded else quick_tokens(raw)
     return Turn(
         start,
@@ -228,7 +286,11 @@ def quick_tokens(raw: bytes) -> int:
 
 
 def _envelope(
-    rules: Rules, body: bytes, members: dict[str, Member], turns: tuple[Turn, ...]
+    rules: Rules,
+    body: bytes,
+    members: dict[str, Member],
+    turns: tuple[Turn, ...],
+    path: PathFacts,
 ) -> Envelope:
     lead = 0
     while lead < len(turns) and turns[lead].role == "system":
@@ -237,18 +299,40 @@ def _envelope(
     return Envelope(
         wire=rules.wire,
         body=body,
-        model=_read_string(body, members.get("model")),
-        is_streamed=_read_value(body, members.get("stream")) is True,
-        max_output_tokens=_read_limit(rules, body, members),
+        model=_model(rules, body, members, path),
+        is_streamed=_is_streamed(rules, body, members, path),
+        max_output_tokens=_read_limit(body, members, rules.output_limits),
         tools=_span(body, members.get("tools")),
         system=_span(body, members.get(rules.system) if rules.system else None),
         params=_params(rules, body, members),
         history=Span(history.start, history.end),
-        before=tuple(m for m in members.values() if m.end <= history.start),
+        before=tuple(
+            member
+            for name, member in members.items()
+            if member.end <= history.start and "." not in name
+        ),
         turns=turns,
         lead=lead,
         is_params_last=rules.is_params_last,
+        window_tokens=_read_limit(body, members, rules.windows),
+        is_partial=rules.hidden in members,
     )
+
+
+def _model(
+    rules: Rules, body: bytes, members: dict[str, Member], path: PathFacts
+) -> str:
+    """Return the path's model, which is the one asked whatever the body says."""
+    if path.model or not (rules.needs_model or "model" in members):
+        return path.model
+    return _read_string(body, members.get("model"))
+
+
+def _is_streamed(
+    rules: Rules, body: bytes, members: dict[str, Member], path: PathFacts
+) -> bool:
+    stream = _read_value(body, members.get("stream"))
+    return path.is_streamed or stream is True or (rules.is_streamed and stream is None)
 
 
 def _params(
@@ -279,8 +363,10 @@ def _read_string(body: bytes, member: Member | None) -> str:
     return value
 
 
-def _read_limit(rules: Rules, body: bytes, members: dict[str, Member]) -> int | None:
-    for name in rules.output_limits:
+def _read_limit(
+    body: bytes, members: dict[str, Member], names: tuple[str, ...]
+) -> int | None:
+    for name in names:
         value = _read_value(body, members.get(name))
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value

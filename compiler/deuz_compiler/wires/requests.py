@@ -6,13 +6,23 @@ Rules:
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import Envelope
-from deuz_compiler.wires.lifting import Checkpoint, lift_body
+from deuz_compiler.wires.lifting import (
+    NO_FACTS,
+    Checkpoint,
+    PathFacts,
+    lift_body,
+)
 from deuz_compiler.wires.parts import Part, Place, words_of
 from deuz_compiler.wires.table import WIRES
 
 
 def lift(
-    wire: str, body: bytes, *, seed: int = 0, known: Checkpoint | None = None
+    wire: str,
+    body: bytes,
+    *,
+    seed: int = 0,
+    known: Checkpoint | None = None,
+    path: PathFacts = NO_FACTS,
 ) -> Envelope:
     """Return the places of the body's parts; `known` must be a prefix of the body.
 
@@ -21,7 +31,8 @@ def lift(
     """
     if wire not in WIRES:
         raise NotLifted("unknown_shape")
-    return lift_body(WIRES[wire].rules, body, seed=seed, known=known)
+    rules = WIRES[wire].rules
+    return lift_body(rules, body, seed=seed, known=known, path=path)
 
 
 def read_parts(wire: str, raw: bytes) -> tuple[Part, ...]:
@@ -70,6 +81,9 @@ def _has_word(envelope: Envelope, wanted: tuple[str, bytes]) -> bool:
     return any(word in envelope.body[span.start : span.end] for span in spans)
 
 
-def ask_once(wire: str, *, model: str, text: str, output_tokens: int) -> bytes:
-    """Return a whole request that asks the model one thing, without tools or stream."""
-    return WIRES[wire].writing.ask(model, text, output_tokens)
+def ask_once(asker: Envelope, *, model: str, text: str, output_tokens: int) -> bytes:
+    """Return a whole request that asks the model one thing, without tools or stream.
+
+    `asker` is the client's request: what must not differ is taken from it.
+    """
+    return WIRES[asker.wire].writing.ask(asker, model, text, output_tokens)

@@ -13,8 +13,15 @@ import msgspec
 from deuz_compiler.wires.anthropic import parts as anthropic_parts
 from deuz_compiler.wires.anthropic import reply as anthropic_reply
 from deuz_compiler.wires.anthropic import request as anthropic_request
+from deuz_compiler.wires.gemini import parts as gemini_parts
+from deuz_compiler.wires.gemini import reply as gemini_reply
+from deuz_compiler.wires.gemini import request as gemini_request
 from deuz_compiler.wires.lifting import Rules
 from deuz_compiler.wires.metering import WireReplies
+from deuz_compiler.wires.ollama import parts as ollama_parts
+from deuz_compiler.wires.ollama import prompt as ollama_prompt
+from deuz_compiler.wires.ollama import reply as ollama_reply
+from deuz_compiler.wires.ollama import request as ollama_request
 from deuz_compiler.wires.openai_chat import parts as openai_chat_parts
 from deuz_compiler.wires.openai_chat import reply as openai_chat_reply
 from deuz_compiler.wires.openai_chat import request as openai_chat_request
@@ -65,5 +72,23 @@ WIRES: dict[str, Wire] = {
         openai_responses_parts,
         openai_responses_request.WRITING,
         openai_responses_reply.REPLIES,
+    ),
+    "gemini": Wire(
+        gemini_request.RULES,
+        gemini_parts,
+        gemini_request.WRITING,
+        gemini_reply.REPLIES,
+    ),
+    "ollama_chat": Wire(
+        ollama_request.CHAT_RULES,
+        ollama_parts,
+        ollama_request.CHAT_WRITING,
+        ollama_reply.REPLIES,
+    ),
+    "ollama_generate": Wire(
+        ollama_request.GENERATE_RULES,
+        ollama_prompt,
+        ollama_request.GENERATE_WRITING,
+        ollama_reply.REPLIES,
     ),
 }

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from deuz_compiler.wires.envelope import Envelope
+
 Frame = tuple[bytes, bytes]
 """What stands before and behind a JSON string."""
 
@@ -19,15 +21,17 @@ class Writing(msgspec.Struct, frozen=True):
     `turn` makes a string a user turn of its own, `part` a further part of one, whose
     parts are in its member `content`. With `wraps_strings` a content that is a string
     becomes a list around its own bytes; without, text is spliced into the string.
-    `ask` takes a model, a text and a limit of output tokens, and returns a whole
+    With `stays_text` the history is one string and stays one. `ask` takes the request
+    of the client, a model, a text and a limit of output tokens, and returns a whole
     request that asks this one thing, without tools or stream.
     """
 
     turn: Frame
     part: Frame
     wraps_strings: bool
-    ask: Callable[[str, str, int], bytes]
+    ask: Callable[[Envelope, str, str, int], bytes]
     content: str = "content"
+    stays_text: bool = False
 
 
 def framed(frame: Frame, text: bytes) -> bytes:

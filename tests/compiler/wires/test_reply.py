@@ -18,7 +18,7 @@ def test_known_wire_is_metered_by_its_form(wire: str) -> None:
     assert isinstance(open_meter(wire, is_event_stream=False), BodyMeter)
 
 
-@pytest.mark.parametrize("wire", ["gemini", "", "ANTHROPIC"])
+@pytest.mark.parametrize("wire", ["cohere", "", "ANTHROPIC"])
 def test_unknown_wire_is_not_observed(wire: str) -> None:
     assert isinstance(open_meter(wire, is_event_stream=True), SilentMeter)
 

@@ -83,7 +83,9 @@ def test_what_was_said_is_read_of_whoever_spoke_without_calls_and_results() -> N
 def test_a_question_of_our_own_is_a_whole_request(
     wire: str, members: dict[str, object]
 ) -> None:
-    body = ask_once(wire, model="m", text='say "é"', output_tokens=9)
+    asker = lift(wire, anthropic_body([user("hi")]))
+
+    body = ask_once(asker, model="m", text='say "é"', output_tokens=9)
 
     assert json.loads(body) == {**members, "messages": [user('say "é"')]}
     assert lift(wire, body).model == "m"

@@ -46,15 +46,15 @@ _BODY = msgspec.json.Decoder(_Message)
 _TEXTUAL_BLOCKS = ("text", "thinking", "redacted_thinking")
 
 
-def error_body(code: str, message: str) -> bytes:
+def error_body(_status: int, code: str, message: str) -> bytes:
     """Return an error of ours in the provider's shape."""
     error = {"type": "sidecar_error", "code": code, "message": message}
     return msgspec.json.encode({"type": "error", "error": error})
 
 
-def error_event(code: str, message: str) -> bytes:
+def error_event(status: int, code: str, message: str) -> bytes:
     """Return an error of ours as an event of the provider's stream."""
-    return b"event: error\ndata: " + error_body(code, message) + b"\n\n"
+    return b"event: error\ndata: " + error_body(status, code, message) + b"\n\n"
 
 
 def _is_plain(chunk: bytes) -> bool:

@@ -10,6 +10,7 @@ Rules:
 
 import msgspec
 
+from deuz_compiler.wires.envelope import Envelope
 from deuz_compiler.wires.lifting import Peek, Rules
 from deuz_compiler.wires.rendered import rendered_turn
 from deuz_compiler.wires.writing import Writing
@@ -81,7 +82,7 @@ RULES = Rules(
 )
 
 
-def _ask(model: str, text: str, output_tokens: int) -> bytes:
+def _ask(_asker: Envelope, model: str, text: str, output_tokens: int) -> bytes:
     messages = [{"role": "user", "content": text}]
     body = {"model": model, "max_tokens": output_tokens, "messages": messages}
     return msgspec.json.encode(body)

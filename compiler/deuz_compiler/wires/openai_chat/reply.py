@@ -53,14 +53,14 @@ _COMPLETION = msgspec.json.Decoder(_Completion)
 _DONE = b"[DONE]"
 
 
-def error_body(code: str, message: str) -> bytes:
+def error_body(_status: int, code: str, message: str) -> bytes:
     """Return an error of ours in the provider's shape."""
     return msgspec.json.encode({"error": _error(code, message)})
 
 
-def error_event(code: str, message: str) -> bytes:
+def error_event(status: int, code: str, message: str) -> bytes:
     """Return an error of ours as an event of the provider's stream."""
-    return b"data: " + error_body(code, message) + b"\n\n"
+    return b"data: " + error_body(status, code, message) + b"\n\n"
 
 
 def _error(code: str, message: str) -> dict[str, str | None]:

@@ -7,6 +7,7 @@ Rules:
 
 import msgspec
 
+from deuz_compiler.wires.envelope import Envelope
 from deuz_compiler.wires.lifting import Peek, Rules
 from deuz_compiler.wires.rendered import rendered_turn
 from deuz_compiler.wires.writing import Writing
@@ -69,7 +70,7 @@ RULES = Rules(
 )
 
 
-def _ask(model: str, text: str, _output_tokens: int) -> bytes:
+def _ask(_asker: Envelope, model: str, text: str, _output_tokens: int) -> bytes:
     # Newer models refuse the old name of the limit, and need none.
     messages = [{"role": "user", "content": text}]
     return msgspec.json.encode({"model": model, "messages": messages})

@@ -59,12 +59,12 @@ _TERMINAL = (
 _SHELLS = ("message", "reasoning")
 
 
-def error_body(code: str, message: str) -> bytes:
+def error_body(_status: int, code: str, message: str) -> bytes:
     """Return an error of ours in the provider's shape."""
     return msgspec.json.encode({"error": _error(code, message)})
 
 
-def error_event(code: str, message: str) -> bytes:
+def error_event(status: int, code: str, message: str) -> bytes:
     """Return an error of ours as an event of the provider's stream.
 
     The nested form: the official SDKs raise on it, and pass the flat form on as data.

@@ -13,6 +13,7 @@ Rules:
 import msgspec
 
 from deuz_compiler.errors import NotLifted
+from deuz_compiler.wires.envelope import Envelope
 from deuz_compiler.wires.lifting import Peek, Rules
 from deuz_compiler.wires.openai_responses.items import CALLS, MESSAGE, role_of_item
 from deuz_compiler.wires.openai_responses.rendered import (
@@ -75,7 +76,7 @@ RULES = Rules(
     ),
     output_limits=("max_output_tokens",),
     read=_read,
-    takes_text=True,
+    lone=b'"',
     defaults=(
         ("parallel_tool_calls", True),
         ("text", {"format": {"type": "text"}}),
@@ -87,7 +88,7 @@ RULES = Rules(
 )
 
 
-def _ask(model: str, text: str, _output_tokens: int) -> bytes:
+def _ask(_asker: Envelope, model: str, text: str, _output_tokens: int) -> bytes:
     # The limit would cut a model that thinks first; what it asks need not be kept.
     return msgspec.json.encode({"model": model, "input": text, "store": False})
 

@@ -15,7 +15,7 @@ CODE, MESSAGE = "upstream_broken", 'went "away"'
 
 
 def streamed(s: Specimens, *chunks: bytes) -> tuple[ReplyFacts, str | None]:
-    meter = open_meter(s.wire, is_event_stream=True)
+    meter = open_meter(s.wire, is_event_stream=s.streams_events)
     for chunk in chunks:
         meter.feed(chunk)
     return meter.close(), meter.decisive

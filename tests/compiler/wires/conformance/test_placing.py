@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from deuz_compiler import (
     Append,
+    PathFacts,
     ask_once,
     lift,
     lower,
@@ -162,9 +163,12 @@ def test_no_cache_marker_and_no_system_text_is_ever_written(s: Specimens) -> Non
 
 @given(words=WORDS)
 def test_a_question_of_our_own_is_a_whole_request(s: Specimens, words: str) -> None:
-    body = ask_once(s.wire, model=s.head["model"], text=words, output_tokens=2048)
+    asker = lift(s.wire, plain(s, [s.said("a")]))
 
-    envelope = lift(s.wire, body)
+    body = ask_once(asker, model=s.head["model"], text=words, output_tokens=2048)
+
+    # Where the path names the model, the body does not.
+    envelope = lift(s.wire, body, path=PathFacts(s.head["model"]))
     assert judge_body(s.wire, body) is None
     assert (envelope.model, envelope.is_streamed) == (s.head["model"], False)
     assert [turn.role for turn in envelope.turns] == ["user"]

@@ -112,6 +112,8 @@ def test_references_stand_where_they_stand_and_hide_no_question() -> None:
 
 
 def test_our_own_question_is_not_kept_by_the_provider() -> None:
-    asked = json.loads(ask_once(RULES.wire, model="m", text="why?", output_tokens=9))
+    asker = lift(RULES.wire, body("hi"))
+
+    asked = json.loads(ask_once(asker, model="m", text="why?", output_tokens=9))
 
     assert asked == {"model": "m", "input": "why?", "store": False}

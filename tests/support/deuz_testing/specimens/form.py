@@ -33,7 +33,9 @@ class Specimens:
     does, `calling` an answer with a tool call; `reports` are the counts that the
     provider tells, `counts_as_it_goes` says that a stream may report several times.
     `ending` is the finish reason of a normal end. `overflows` and `others` are
-    refusals with their status; the `_streams` fail behind a good one.
+    refusals with their status; the `_streams` fail behind a good one. Streams are
+    server-sent events where `streams_events` says so, and an answer has an id where
+    `is_named` does.
     `own_error` returns kind, code and message of an error of ours.
     """
 
@@ -63,6 +65,8 @@ class Specimens:
     stream: Callable[[str, Sequence[Usage | None]], bytes]
     reports: frozenset[str]
     counts_as_it_goes: bool
+    streams_events: bool
+    is_named: bool
     ending: str
     overflows: tuple[tuple[int, bytes], ...]
     others: tuple[tuple[int, bytes], ...]

@@ -128,6 +128,8 @@ SPECIMENS = Specimens(
     stream=stream,
     reports=frozenset({"cache_read", "cache_write", "reasoning"}),
     counts_as_it_goes=True,
+    streams_events=True,
+    is_named=True,
     ending="stop",
     overflows=(
         (400, refusal("context_length_exceeded", TOO_LONG)),

@@ -184,6 +184,8 @@ SPECIMENS = Specimens(
     stream=stream,
     reports=frozenset({"cache_read", "cache_write", "reasoning"}),
     counts_as_it_goes=False,
+    streams_events=True,
+    is_named=True,
     ending="completed",
     overflows=(
         (400, refusal("context_length_exceeded", TOO_LONG)),

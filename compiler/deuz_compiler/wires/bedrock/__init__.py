@@ -1,0 +1,1 @@
+"""Amazon Bedrock: answers only, for a signed body is never touched."""

@@ -1,0 +1,1 @@
+"""The Gemini API: generateContent and streamGenerateContent, also of Vertex AI."""

@@ -1,0 +1,1 @@
+"""The Ollama API: chats and generation from one prompt."""
