@@ -108,7 +108,8 @@ class Call(msgspec.Struct, frozen=True):
     client asked for less than its route compiles: it goes without what stands in the
     conversation's other requests, and is no measure for them. `packed` is the body as
     it came where `body` is a decoded copy; `codings` are what its header names.
-    `group` is its side of the holdout, where there is one.
+    `group` is its side of the holdout, where there is one. Of a signed body no byte may
+    change.
     """
 
     id: str
@@ -128,6 +129,7 @@ class Call(msgspec.Struct, frozen=True):
     codings: tuple[bytes, ...] = ()
     packed: bytes | None = None
     group: str | None = None
+    is_signed: bool = False
 
     def as_sent(self, body: bytes | None) -> bytes | None:
         """Return the bytes to send for this body: if unchanged, those that came."""

@@ -55,6 +55,9 @@ def window_of(call: Call, runtime: Runtime) -> Window | None:
     """Return the window of the request's model, long-context betas considered."""
     if call.envelope is None:
         return None
+    asked = call.envelope.window_tokens
+    if asked is not None:
+        return Window(asked, None, None, "request")
     beta = header(call.headers, b"anthropic-beta") or b""
     return runtime.models.window(call.envelope.model, beta=beta.decode("latin-1"))
 

@@ -23,6 +23,7 @@ from deuz_compiler import (
     summary_request_text,
 )
 from deuz_proxy.calls import Call, Headers, Reply
+from deuz_proxy.config.endpoints import path_of_one_answer
 from deuz_proxy.errors import SidecarError
 from deuz_proxy.observe.events import FaultCaught, UpstreamCall
 from deuz_proxy.observe.inflate import Decoded, content_codings
@@ -91,13 +92,13 @@ async def summarize_fold(
 async def _ask(
     call: Call, model: str, text: str, runtime: Runtime
 ) -> tuple[int, ReplyFacts]:
-    body = ask_once(
-        call.target.api, model=model, text=text, output_tokens=_OUTPUT_TOKENS
-    )
+    if call.envelope is None:
+        raise ValueError("a request that is not understood has no summary")
+    body = ask_once(call.envelope, model=model, text=text, output_tokens=_OUTPUT_TOKENS)
     reply = await runtime.upstreams.send(
         method="POST",
         base=call.target.url,
-        path=call.target.path,
+        path=path_of_one_answer(call.target.path, model),
         headers=_headers(call.headers),
         body=body,
     )

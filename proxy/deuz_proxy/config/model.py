@@ -29,7 +29,7 @@ from deuz_proxy.config.values import (
 Mode = Literal["off", "observe", "shadow", "compile"]
 OnError = Literal["open", "closed"]
 Layer = Literal["prune-tool-results", "prune-reasoning", "summarize"]
-UpstreamWire = Literal["auto", "anthropic", "openai", "gemini", "ollama"]
+UpstreamWire = Literal["auto", "anthropic", "openai", "gemini", "ollama", "bedrock"]
 
 
 class Admin(Section):

@@ -16,11 +16,10 @@ from functools import lru_cache
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from deuz_proxy.config.model import Config, Mode, OnError, Route, UpstreamWire
+from deuz_proxy.config.endpoints import Api, Family, endpoint_at, family_at
+from deuz_proxy.config.model import Config, Mode, OnError, Route
 from deuz_proxy.errors import UnknownUpstream
 
-Api = Literal["anthropic", "openai_chat", "openai_responses", ""]
-Family = Literal["anthropic", "openai", "gemini", "ollama", "none"]
 Headers = Sequence[tuple[bytes, bytes]]
 
 # What is not here goes to nobody without a rule. The first that fits wins.
@@ -41,27 +40,11 @@ _ADMIN_PATHS = frozenset({"/metrics", "/healthz", "/readyz"})
 # A probe of a base URL that has no path, as coding agents send it first: of the
 # built-in providers' clients only this one's do; it carries no credential.
 _PROBED = "anthropic"
+_GOOGLE_METHOD = re.compile(
+    r"/v1/(?:models|tunedModels)/[^/]+(?::|%3[Aa])[a-z]+(?:Content|Contents|Tokens)"
+)
 # Both serve /v1/models, /v1/files and more; this one demands its version each time.
 _ANTHROPIC_HEADER = b"anthropic-version"
-# Where a body is understood. Exact, whatever stands before: gateways add prefixes, and
-# /v1/messages/count_tokens or /v1/responses/ID/cancel are other calls.
-_APIS: tuple[tuple[str, Api], ...] = (
-    ("/v1/messages", "anthropic"),
-    ("/chat/completions", "openai_chat"),
-    ("/responses", "openai_responses"),
-)
-# What has a provider condense a history, at the client's wish: it costs tokens, which
-# are counted, but is no turn that could be judged or added to.
-_COMPACTIONS: tuple[tuple[str, Api], ...] = (
-    ("/responses/compact", "openai_responses"),
-)
-_FAMILIES: tuple[tuple[re.Pattern[str], Family], ...] = (
-    (re.compile(r".*/v1/messages(?:/.*)?"), "anthropic"),
-    (re.compile(r".*/chat/completions|.*/responses(?:/.*)?"), "openai"),
-    (re.compile(r"/v1(?:beta|alpha)(?:/.*)?"), "gemini"),
-    (re.compile(r"/api(?:/.*)?"), "ollama"),
-    (re.compile(r"/v1(?:/.*)?"), "openai"),
-)
 _MODES: tuple[Mode, ...] = get_args(Mode)
 # What a client may ask for; whatever else it writes changes nothing.
 _ASKED_MODES: Mapping[bytes, Mode] = {b"off": "off", b"observe": "observe"}
@@ -74,6 +57,7 @@ class Target:
     `path` is the raw path below the upstream's `url`, query included. `api` names the
     shape of the body, empty where it is not understood; `family` is the provider's.
     `is_compaction` says that the provider is to condense a history, not to answer.
+    `model` and `is_streamed` are told only where they stand in the path.
     """
 
     upstream: str
@@ -86,6 +70,8 @@ class Target:
     mode: Mode
     on_error: OnError
     is_compaction: bool = False
+    model: str = ""
+    is_streamed: bool = False
 
     @property
     def address(self) -> tuple[str, int | None]:
@@ -154,6 +140,9 @@ def _fits(route: Route, named: str | None, path: str) -> bool:
 def _by_path(path: str, headers: Headers) -> str | None:
     if path == "/":
         return _PROBED
+    # Google's methods stand behind a colon, below OpenAI's /v1/models as well.
+    if _GOOGLE_METHOD.fullmatch(path):
+        return "gemini"
     for prefix, upstream in _BUILT_IN_PATHS:
         if path == prefix or path.startswith(f"{prefix}/"):
             is_shared = upstream == "openai" and any(
@@ -166,29 +155,19 @@ def _by_path(path: str, headers: Headers) -> str | None:
 def _target(config: Config, upstream: str, whole: str, route: Route | None) -> Target:
     at = config.upstreams[upstream]
     path = whole.partition("?")[0]
+    endpoint = endpoint_at(path)
     return Target(
         upstream=upstream,
         url=at.url,
         path=whole,
-        api=_api(path, _APIS) or _api(path, _COMPACTIONS),
-        is_compaction=bool(_api(path, _COMPACTIONS)),
-        family=_family(at.wire, path),
+        api=endpoint.api,
+        family=family_at(path) if at.wire == "auto" else at.wire,
+        is_compaction=endpoint.is_compaction,
         placement=at.placement,
         # The upstream's name is a bounded label; a path of the client would not be.
         route=route.label if route else upstream,
         mode=route.mode if route else "observe",
         on_error=(route.on_error if route else None) or config.on_error,
+        model=endpoint.model,
+        is_streamed=endpoint.is_streamed,
     )
-
-
-def _api(path: str, table: tuple[tuple[str, Api], ...]) -> Api:
-    return next((api for end, api in table if path.endswith(end)), "")
-
-
-def _family(spoken: UpstreamWire, path: str) -> Family:
-    if spoken != "auto":
-        return spoken
-    for pattern, family in _FAMILIES:
-        if pattern.fullmatch(path):
-            return family
-    return "none"

@@ -40,7 +40,7 @@ class Window:
     total_tokens: int | None
     input_tokens: int | None
     max_output_tokens: int | None
-    source: Literal["config", "builtin"]
+    source: Literal["config", "builtin", "request"]
 
     def room(self, output_tokens: int) -> int:
         """Return how much input fits when that much is kept for the answer.

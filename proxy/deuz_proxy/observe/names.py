@@ -177,12 +177,19 @@ _PROVIDERS = {
     "openai": "openai",
     "gemini": "gcp.gemini",
     "ollama": "ollama",
+    "ollama_chat": "ollama",
+    "ollama_generate": "ollama",
+    "bedrock": "aws.bedrock",
+    "bedrock_converse": "aws.bedrock",
+    "bedrock_invoke": "aws.bedrock",
 }
 _OPERATIONS = (
     (("/embeddings", "/api/embed", ":embedContent"), "embeddings"),
     ((":generateContent", ":streamGenerateContent"), "generate_content"),
     (("/api/generate",), "text_completion"),
     (("/chat/completions", "/messages", "/responses", "/api/chat"), "chat"),
+    (("/converse", "/converse-stream", "/invoke"), "chat"),
+    (("/invoke-with-response-stream", ":rawPredict", ":streamRawPredict"), "chat"),
     (("/completions", "/complete"), "text_completion"),
 )
 

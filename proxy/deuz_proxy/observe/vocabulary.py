@@ -15,6 +15,11 @@ WIRES = (
     "openai",
     "gemini",
     "ollama",
+    "ollama_chat",
+    "ollama_generate",
+    "bedrock",
+    "bedrock_converse",
+    "bedrock_invoke",
     NONE,
 )
 MODES = ("off", "observe", "shadow", "compile")
@@ -34,6 +39,7 @@ PASSTHROUGHS = (
     "compaction",
     "observe",
     "off",
+    "signed",
     "no_scope",
     "no_window",
     "fault",

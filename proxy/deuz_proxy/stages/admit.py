@@ -3,7 +3,7 @@
 Rules:
 - A body is read whole only where a route may look into it; all else streams through.
 - Identity comes from the credential; a header may narrow the scope, never widen it.
-- What is not understood is forwarded untouched, with a reason.
+- What is not understood is forwarded untouched, with a reason; so is what is signed.
 - A compressed body is understood by a decoded copy; it goes on as it came.
 """
 
@@ -13,8 +13,17 @@ from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
 
-from deuz_compiler import Envelope, NotLifted, chain, lift, scope_root, seed_of
+from deuz_compiler import (
+    Envelope,
+    NotLifted,
+    PathFacts,
+    chain,
+    lift,
+    scope_root,
+    seed_of,
+)
 from deuz_proxy.calls import Call, Identity, Incoming, Lines, first_values
+from deuz_proxy.config.endpoints import UNTOUCHED
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.routing import Target, lowered, resolve_target
 from deuz_proxy.holdout import with_group
@@ -39,6 +48,7 @@ _SESSIONS = (
     b"x-opencode-session",
     b"x-conversation-id",
 )
+_SIGNED = b"AWS4-"
 _SCOPE_NAME = re.compile(rb"[A-Za-z0-9._@:+-]{1,128}")
 
 
@@ -49,8 +59,11 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
         UnknownUpstream: the path names an upstream that is not configured.
     """
     at, headers = runtime.clock(), incoming.headers
-    configured = resolve_target(runtime.config, incoming.target, headers)
     lines = first_values(headers)
+    configured = resolve_target(runtime.config, incoming.target, headers)
+    is_signed = _is_signed(configured, lines)
+    if is_signed:
+        configured = lowered(configured, b"observe")
     target = lowered(configured, lines.get(b"x-deuz-mode"))
     codings = content_codings(headers) if b"content-encoding" in lines else ()
     return Call(
@@ -62,6 +75,7 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
         headers=headers,
         at=at,
         passthrough=_why_not_read(incoming, target, codings),
+        is_signed=is_signed,
         trace=_trace(lines, runtime),
         is_apart=configured.mode == "compile" and target.mode != "compile",
         codings=codings,
@@ -109,6 +123,7 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
             body,
             seed=identity.seed,
             known=known.checkpoint if known else None,
+            path=PathFacts(call.target.model, call.target.is_streamed),
         )
     except NotLifted as fault:
         return replace(call, passthrough=fault.reason)
@@ -118,7 +133,7 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
         chain=chain(envelope, root=identity.root, known=known.keys if known else ()),
         resumed=resumed,
         is_probe=_is_probe(envelope),
-        passthrough="observe" if call.target.mode == "observe" else None,
+        passthrough=_why_not_changed(call),
     )
     return with_group(lifted, runtime.config.context.holdout)
 
@@ -159,11 +174,25 @@ def _why_not_read(
 ) -> str | None:
     if target.mode == "off":
         return "off"
+    if target.api in UNTOUCHED:
+        return "signed"
     if not target.api or incoming.method != "POST" or not incoming.has_body:
         return "unknown_endpoint"
     if target.is_compaction:
         return "compaction"
     return None if can_decode(codings) else "unknown_encoding"
+
+
+def _is_signed(target: Target, lines: Lines) -> bool:
+    """Tell whether the body is sealed by a signature, so that no byte may change."""
+    authorization = lines.get(b"authorization") or b""
+    return target.api in UNTOUCHED or authorization.startswith(_SIGNED)
+
+
+def _why_not_changed(call: Call) -> str | None:
+    if call.target.mode != "observe":
+        return None
+    return "signed" if call.is_signed else "observe"
 
 
 def _is_probe(envelope: Envelope) -> bool:

@@ -104,7 +104,9 @@ def _sent(
 ) -> Sent:
     kind = header(reply.headers, b"content-type") or b""
     meter = open_meter(
-        call.target.api, is_event_stream=kind.lower().startswith(b"text/event-stream")
+        call.target.api,
+        is_event_stream=kind.lower().startswith(b"text/event-stream"),
+        headers=reply.headers,
     )
     started_at, seconds = times
     return Sent(

@@ -39,10 +39,18 @@ from deuz_proxy.overflows import Seen, observe_overflow
 from deuz_proxy.runtime import Runtime
 
 _DELIBERATE = ("overflow_recovery", "record_forgotten")
-_LIFETIME = re.compile(rb'"(?:ttl|prompt_cache_retention)"\s*:\s*"(\d{1,3})([mh])"')
-_LIFETIME_NAMES = (b'"ttl"', b'"prompt_cache_retention"')
+_LIFETIME = re.compile(
+    rb'"(?:ttl|prompt_cache_retention|keep_alive)"\s*:\s*"(\d{1,3})([mh])"'
+)
+_LIFETIME_NAMES = (b'"ttl"', b'"prompt_cache_retention"', b'"keep_alive"')
 _UNIT_SECONDS = {b"m": 60.0, b"h": 3600.0}
-_TTL_SECONDS = {"anthropic": 300.0, "openai_chat": 600.0}
+# Ollama unloads a model after five idle minutes, and its cache with it.
+_TTL_SECONDS = {
+    "anthropic": 300.0,
+    "openai_chat": 600.0,
+    "ollama_chat": 300.0,
+    "ollama_generate": 300.0,
+}
 _MARKED_TURNS = 4
 # OpenAI caches from 1024 tokens on and counts in steps of 128.
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
@@ -160,7 +168,7 @@ def learn_call(story: Story, finished: RequestFinished, runtime: Runtime) -> Non
     if any(overflow.stage == "silent" for overflow in finished.overflows):
         return
     total = usage.input_total
-    if total and compiled.outbound is not None:
+    if total and compiled.outbound is not None and not envelope.is_partial:
         estimated = compiled.outbound.total_tokens + compiled.tail_tokens
         runtime.estimates.learn(envelope.model, estimated=estimated, actual=total)
     frontier = _frontier(story.call.target.api, usage)
@@ -176,6 +184,9 @@ def _frontier(api: str, usage: Usage) -> int | None:
         return None
     if usage.cache_write is not None or api == "anthropic":
         return usage.cache_read + (usage.cache_write or 0)
+    if api == "gemini":
+        # What was read is there; that more was kept, nobody promises.
+        return usage.cache_read
     total = usage.input_total or 0
     # Nothing read and no write counted: the provider may not cache at all.
     if total < _OPENAI_LEAST:
@@ -214,7 +225,7 @@ def _finished(
         mode=target.mode,
         method=call.incoming.method,
         path=target.path.partition("?")[0],
-        model=envelope.model if envelope else facts.model,
+        model=envelope.model if envelope else facts.model or target.model or None,
         response_model=facts.model,
         status=totals.status,
         outcome=totals.outcome,

@@ -32,11 +32,15 @@ def config(*routes: dict[str, Any], **fields: Any) -> Config:
         ("/v1/models", "openai", ""),
         ("/v1/files/f%2F1/content", "openai", ""),
         ("/v1/messagesx", "openai", ""),
-        ("/v1beta/models/gemini-2.5-pro:generateContent", "gemini", ""),
+        ("/v1beta/models/gemini-2.5-pro:generateContent", "gemini", "gemini"),
+        ("/v1beta/models/gemini-2.5-pro:countTokens", "gemini", ""),
+        ("/v1/models/gemini-2.5-pro:generateContent", "gemini", "gemini"),
+        ("/v1/models/gemini-2.5-pro:embedContent", "gemini", ""),
+        ("/v1/models/ft:gpt-4o:org::id", "openai", ""),
         ("/v1alpha/x", "gemini", ""),
         ("/v1beta/openai/chat/completions", "gemini", "openai_chat"),
-        ("/api/chat", "ollama", ""),
-        ("/api/generate", "ollama", ""),
+        ("/api/chat", "ollama", "ollama_chat"),
+        ("/api/generate", "ollama", "ollama_generate"),
         ("/api/tags", "ollama", ""),
     ],
 )
@@ -62,6 +66,37 @@ def test_a_target_carries_all_that_its_upstream_says() -> None:
         mode="observe",
         on_error="open",
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (
+            "/openai/deployments/D/chat/completions?api-version=2024-10-21",
+            ("openai_chat", "openai", "D", False),
+        ),
+        ("/openai/v1/chat/completions", ("openai_chat", "openai", "", False)),
+        ("/openai/v1/responses", ("openai_responses", "openai", "", False)),
+        ("/model/m/converse-stream", ("bedrock_converse", "bedrock", "m", True)),
+        ("/model/m/invoke", ("bedrock_invoke", "bedrock", "m", False)),
+        (
+            "/v1/projects/p/locations/l/publishers/google/models/g:generateContent",
+            ("gemini", "gemini", "g", False),
+        ),
+        (
+            "/v1/projects/p/locations/l/publishers/anthropic/models/c:rawPredict",
+            ("anthropic", "anthropic", "c", False),
+        ),
+        ("/inference/v1/chat/completions", ("openai_chat", "openai", "", False)),
+    ],
+)
+def test_clouds_are_recognised_behind_a_prefix(
+    path: str, told: tuple[str, str, str, bool]
+) -> None:
+    target = resolve_target(config(), f"/@local{path}")
+
+    assert (target.api, target.family, target.model, target.is_streamed) == told
+    assert target.path == path
 
 
 @pytest.mark.parametrize(

@@ -270,3 +270,41 @@ async def test_two_apis_at_one_upstream_share_no_state(runtime: Runtime) -> None
     roots = {root(runtime, target=target) for target in targets}
 
     assert len(roots) == 2
+
+
+SIGNED = ((b"Authorization", b"AWS4-HMAC-SHA256 Credential=AKID/20261130/eu"),)
+
+
+@pytest.mark.parametrize("path", ["/model/m/invoke", "/model/m/converse-stream"])
+async def test_a_body_of_bedrock_is_not_even_read(runtime: Runtime, path: str) -> None:
+    bearer = ((b"authorization", b"Bearer bedrock-api-key"),)
+
+    for headers in (SIGNED, bearer):
+        call = await admitted(
+            runtime, GivenRequest(BODY, f"/@anthropic{path}", headers)
+        )
+
+        assert (call.body, call.passthrough) == (None, "signed")
+        assert call.target.mode == "observe"
+        assert call.target.model == "m"
+
+
+async def test_a_signed_body_of_any_wire_is_understood_and_stays_as_it_is(
+    runtime: Runtime,
+) -> None:
+    call = await admitted(runtime, GivenRequest(BODY, headers=SIGNED))
+
+    assert call.envelope is not None
+    assert (call.target.mode, call.passthrough) == ("observe", "signed")
+    # It is no exception in its conversation: all its requests are signed.
+    assert not call.is_apart
+
+
+async def test_the_model_of_the_path_is_the_one_that_is_asked(runtime: Runtime) -> None:
+    body = chat_body([user("q")])
+    path = "/@openai/openai/deployments/D/chat/completions?api-version=1"
+
+    call = await admitted(runtime, GivenRequest(body, path))
+
+    assert call.envelope is not None
+    assert call.envelope.model == "D"
