@@ -12,6 +12,7 @@ from deuz_proxy.demo.provider.answers import count_output, count_reasoning, fit_
 from deuz_proxy.demo.provider.cache import BreakpointCache, CacheUse, PrefixCache
 from deuz_proxy.demo.provider.exchange import (
     ANTHROPIC,
+    OLLAMA,
     RESPONSES,
     Ask,
     Finished,
@@ -22,6 +23,7 @@ from deuz_proxy.demo.provider.exchange import (
     TokenCount,
 )
 from deuz_proxy.demo.provider.fields import compact, mapping, word
+from deuz_proxy.demo.provider.prompt_ollama import fit_ollama, window_of
 from deuz_proxy.demo.provider.prompt_responses import items_of
 from deuz_proxy.demo.provider.shape_responses import output_items
 from deuz_proxy.demo.provider.signing import Signer
@@ -120,24 +122,34 @@ class Engine:
         refusal = check_rules(request, self._signer, alternate=self._settings.alternate)
         if refusal is not None:
             return refusal
+        fitted = self._fit(request)
+        if isinstance(fitted, Refusal):
+            return fitted
+        request = fitted
         wire = WIRES[request.wire]
         ask = wire.ask(request)
         blocks = wire.render(request)
         tokens = sum(block.tokens for block in blocks)
-        output = ask.max_output_tokens if request.purpose == "generate" else None
-        overflow = check_window(
-            request,
-            tokens=tokens,
-            output=output,
-            limit=self._settings.window_of(request.model),
-        )
-        if overflow is not None:
-            return overflow
         cache = self._breakpoints if request.wire == ANTHROPIC else self._prefixes
         parameters = [request.wire, request.credential, request.model]
         scope = compact([*parameters, wire.scope(request.payload)])
         use = cache.look_up(scope.encode("utf-8", "surrogatepass"), blocks, now)
         return Accepted(request, ask, tokens, use)
+
+    def _fit(self, request: ProviderRequest) -> ProviderRequest | Refusal:
+        """Return the request if it fits the window, cut to fit where that is usual."""
+        limit = self._settings.window_of(request.model)
+        if request.wire in OLLAMA:
+            return fit_ollama(request, limit)
+        wire = WIRES[request.wire]
+        is_generating = request.purpose == "generate"
+        overflow = check_window(
+            request,
+            tokens=sum(block.tokens for block in wire.render(request)),
+            output=wire.ask(request).max_output_tokens if is_generating else None,
+            limit=limit,
+        )
+        return request if overflow is None else overflow
 
     def finish(
         self, accepted: Accepted, reply: Reply, *, created: int, serial: str
@@ -145,6 +157,8 @@ class Engine:
         """Fit the reply, count it, and remember what the provider keeps."""
         request, use = accepted.request, accepted.use
         window = self._settings.window_of(request.model)
+        if request.wire in OLLAMA:
+            window = window_of(request, window)
         fitted = fit_reply(
             reply, limit=accepted.ask.max_output_tokens, room=window - accepted.tokens
         )
@@ -156,7 +170,10 @@ class Engine:
             output=count_output(fitted),
             reasoning=count_reasoning(fitted),
         )
-        finished = Finished(request, fitted, counts, created, serial, self._signer)
+        step = self._settings.cache_step_tokens
+        finished = Finished(
+            request, fitted, counts, created, serial, self._signer, step
+        )
         use.commit()
         self._hold(finished)
         return finished

@@ -17,6 +17,9 @@ ANTHROPIC = "anthropic"
 CHAT = "openai_chat"
 RESPONSES = "openai_responses"
 GEMINI = "gemini"
+OLLAMA_CHAT = "ollama_chat"
+OLLAMA_GENERATE = "ollama_generate"
+OLLAMA = frozenset({OLLAMA_CHAT, OLLAMA_GENERATE})
 OTHER = "other"
 
 
@@ -184,3 +187,4 @@ class Finished:
     created: int
     serial: str
     signer: Signer
+    step_tokens: int = 1

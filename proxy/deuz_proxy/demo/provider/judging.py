@@ -8,6 +8,7 @@ import json
 
 from deuz_proxy.demo.provider.exchange import ProviderRequest, Refusal
 from deuz_proxy.demo.provider.fields import word
+from deuz_proxy.demo.provider.receiving import is_stream_asked
 from deuz_proxy.demo.provider.signing import Signer
 from deuz_proxy.demo.provider.wires import WIRES, check_rules
 
@@ -41,7 +42,7 @@ def _understand(wire: str, body: bytes, model: str) -> ProviderRequest:
     return ProviderRequest(
         wire=wire,
         model=model or word(payload.get("model")),
-        is_streamed=payload.get("stream") is True,
+        is_streamed=is_stream_asked(wire, payload),
         payload=payload,
         body=body,
     )

@@ -5,7 +5,13 @@ Rules:
 - OpenAI tells no window, Anthropic and Gemini do.
 """
 
-from deuz_proxy.demo.provider.exchange import ANTHROPIC, GEMINI, Json, Refusal
+from deuz_proxy.demo.provider.exchange import (
+    ANTHROPIC,
+    GEMINI,
+    OLLAMA_CHAT,
+    Json,
+    Refusal,
+)
 from deuz_proxy.demo.provider.routing import Route
 
 NAMES = (
@@ -32,7 +38,7 @@ def spell_models(route: Route, window_tokens: int) -> Json | Refusal:
 
 def _spell_list(wire: str, window_tokens: int) -> Json:
     models = [_spell_model(wire, name, window_tokens) for name in NAMES]
-    if wire == GEMINI:
+    if wire in {GEMINI, OLLAMA_CHAT}:
         return {"models": models}
     if wire == ANTHROPIC:
         ends = {"first_id": NAMES[0], "last_id": NAMES[-1]}
@@ -50,6 +56,8 @@ def _spell_model(wire: str, name: str, window_tokens: int) -> Json:
             "outputTokenLimit": MAX_OUTPUT_TOKENS,
             "supportedGenerationMethods": ["generateContent", "countTokens"],
         }
+    if wire == OLLAMA_CHAT:
+        return {"name": name, "model": name, "modified_at": _BORN, "size": 1}
     if wire == ANTHROPIC:
         return {
             "type": "model",

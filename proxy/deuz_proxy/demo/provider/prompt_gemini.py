@@ -4,7 +4,13 @@ from collections.abc import Iterator
 
 from deuz_proxy.demo.provider.exchange import Ask, Json, ProviderRequest
 from deuz_proxy.demo.provider.fields import compact, mapping, objects, whole, word
-from deuz_proxy.demo.provider.rules_gemini import member, parts_with, role_of
+from deuz_proxy.demo.provider.rules_gemini import (
+    member,
+    parts_of,
+    parts_with,
+    role_of,
+    turns_of,
+)
 from deuz_proxy.demo.provider.tokens import Block, render_media, render_text
 
 _UNSEEN = {"thoughtSignature", "thought_signature"}
@@ -17,7 +23,7 @@ def render_gemini(request: ProviderRequest) -> tuple[Block, ...]:
     blocks = list(_part_blocks(system))
     tools = objects(payload.get("tools"))
     blocks.extend(Block(render_text(compact(tool))) for tool in tools)
-    for turn in objects(payload.get("contents")):
+    for turn in turns_of(payload):
         blocks.append(Block(render_text(f"<|{word(turn.get('role')) or 'user'}|>")))
         blocks.extend(_part_blocks(turn))
     return tuple(blocks)
@@ -26,7 +32,7 @@ def render_gemini(request: ProviderRequest) -> tuple[Block, ...]:
 def ask_gemini(request: ProviderRequest) -> Ask:
     """Return what the model has to answer."""
     payload = request.payload
-    turns = objects(payload["contents"])
+    turns = turns_of(payload)
     roles = [role_of(turn) for turn in turns]
     answers = [place for place, role in enumerate(roles) if role == "model"]
     start = answers[-1] + 1 if answers else 0
@@ -65,7 +71,7 @@ def _choice(payload: Json) -> str:
 
 
 def _part_blocks(turn: Json) -> Iterator[Block]:
-    for part in objects(turn.get("parts")):
+    for part in parts_of(turn):
         shown = {k: v for k, v in part.items() if k not in _UNSEEN}
         media = member(part, "inlineData") or member(part, "fileData")
         if isinstance(part.get("text"), str):

@@ -16,6 +16,8 @@ from backports import zstd
 from deuz_proxy.demo.provider.exchange import (
     ANTHROPIC,
     GEMINI,
+    OLLAMA,
+    Json,
     LoggedRequest,
     ProviderRequest,
     Refusal,
@@ -50,7 +52,7 @@ def understand_request(
     return ProviderRequest(
         wire=route.wire,
         model=route.model or word(payload.get("model")),
-        is_streamed=route.is_streamed or payload.get("stream") is True,
+        is_streamed=route.is_streamed or is_stream_asked(route.wire, payload),
         payload=payload,
         body=body,
         headers=headers,
@@ -59,6 +61,12 @@ def understand_request(
         credential=find_credential(headers, request.query),
         purpose=route.purpose,
     )
+
+
+def is_stream_asked(wire: str, payload: Json) -> bool:
+    """Tell whether a body asks for a stream; to Ollama, one that says nothing does."""
+    stream = payload.get("stream")
+    return stream is True or (wire in OLLAMA and stream is None)
 
 
 def unpack_body(body: bytes, coding: str) -> bytes:

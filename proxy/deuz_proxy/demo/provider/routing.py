@@ -15,6 +15,8 @@ from deuz_proxy.demo.provider.exchange import (
     ANTHROPIC,
     CHAT,
     GEMINI,
+    OLLAMA_CHAT,
+    OLLAMA_GENERATE,
     OTHER,
     RESPONSES,
     Refusal,
@@ -28,6 +30,8 @@ _PATHS = {
     "/chat/completions": (CHAT, "generate"),
     "/responses": (RESPONSES, "generate"),
     "/responses/input_tokens": (RESPONSES, "count"),
+    "/api/chat": (OLLAMA_CHAT, "generate"),
+    "/api/generate": (OLLAMA_GENERATE, "generate"),
 }
 _GEMINI_PURPOSES = {
     "generateContent": "generate",
@@ -57,6 +61,8 @@ def find_route(method: str, path: str, headers: Mapping[str, str]) -> Route:
     if method == "POST" and call and call[2] in _GEMINI_PURPOSES:
         is_streamed = call[2].startswith("stream")
         return Route(GEMINI, _GEMINI_PURPOSES[call[2]], call[1], is_streamed)
+    if method == "GET" and rest == "/api/tags":
+        return Route(OLLAMA_CHAT, "models")
     if method == "GET" and rest.startswith("/models"):
         return Route(_model_wire(version, headers), "models", rest[len("/models/") :])
     return Route(OTHER, "other")

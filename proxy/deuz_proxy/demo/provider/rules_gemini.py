@@ -18,6 +18,8 @@ from deuz_proxy.demo.provider.signing import Signer
 # Documented stand-ins for histories that come from elsewhere.
 STAND_INS = {"skip_thought_signature_validator", "context_engineering_is_the_way_to_go"}
 _ROLES = ("user", "model", "function", "")
+# The newest models want their signatures back, and so does the one that acts like them.
+_SIGNING = ("gemini-3", "fake")
 
 
 def check_gemini(
@@ -25,6 +27,7 @@ def check_gemini(
 ) -> Refusal | None:
     """Return the refusal of the first broken rule, or None."""
     contents = request.payload.get("contents")
+    contents = [contents] if isinstance(contents, dict) and contents else contents
     refusal = first_refusal((_check_contents,), contents) or _check_tools(
         request.payload
     )
@@ -49,8 +52,19 @@ def member(value: Json, camel: str) -> Any:
 
 def parts_with(turn: Json, camel: str) -> list[Json]:
     """Return the parts of a turn that hold such a member."""
-    parts = objects(turn.get("parts"))
-    return [part for part in parts if member(part, camel) is not None]
+    return [part for part in parts_of(turn) if member(part, camel) is not None]
+
+
+def turns_of(payload: Json) -> list[Json]:
+    """Return the turns; one without a list around it is a list of one."""
+    contents = payload.get("contents")
+    return [contents] if isinstance(contents, dict) else objects(contents)
+
+
+def parts_of(turn: Json) -> list[Json]:
+    """Return the parts; one without a list around it is a list of one."""
+    parts = turn.get("parts")
+    return [parts] if isinstance(parts, dict) else objects(parts)
 
 
 def role_of(turn: Json) -> str:
@@ -70,6 +84,7 @@ def _check_contents(contents: Any) -> Refusal | None:
         return Refusal("parameter_type", "Invalid value at 'contents'")
     for place, turn in enumerate(contents):
         parts = turn.get("parts") if isinstance(turn, dict) else None
+        parts = [parts] if isinstance(parts, dict) else parts
         where = f"GenerateContentRequest.contents[{place}].parts"
         if not isinstance(parts, list) or not parts:
             return Refusal(
@@ -145,12 +160,12 @@ def _check_signatures(turns: list[Json], signer: Signer, model: str) -> Refusal 
         default=0,
     )
     for place, turn in enumerate(turns):
-        for part in objects(turn.get("parts")):
+        for part in parts_of(turn):
             signature = member(part, "thoughtSignature")
             if signature is not None and not _is_known(word(signature), signer):
                 return Refusal("thinking_signature", "Corrupted thought signature.")
         calls = parts_with(turn, "functionCall")
-        is_checked = model.startswith("gemini-3") and place > start and calls
+        is_checked = model.startswith(_SIGNING) and place > start and calls
         if is_checked and member(calls[0], "thoughtSignature") is None:
             name = word(mapping(member(calls[0], "functionCall")).get("name"))
             return Refusal(

@@ -14,6 +14,7 @@ from deuz_proxy.demo.provider.exchange import RawReply
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 JSON = "application/json"
+LINES = "application/x-ndjson"
 
 
 async def send_whole(

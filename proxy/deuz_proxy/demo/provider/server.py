@@ -21,6 +21,7 @@ from deuz_proxy.demo.provider.engine import Accepted, Engine, Settings
 from deuz_proxy.demo.provider.exchange import (
     ANTHROPIC,
     GEMINI,
+    OLLAMA,
     OTHER,
     RESPONSES,
     Answer,
@@ -45,6 +46,7 @@ from deuz_proxy.demo.provider.routing import (
 from deuz_proxy.demo.provider.sending import (
     EVENT_STREAM,
     JSON,
+    LINES,
     send_events,
     send_raw,
     send_whole,
@@ -275,14 +277,19 @@ class _Exchange:
                 headers=self._headers(JSON),
                 is_cut=reply.cut_after is not None,
             )
-        is_array = self.logged.wire == GEMINI and self.request.query.get("alt") != "sse"
         return await send_events(
             self.request,
             wire.stream(finished),
-            headers=self._headers(JSON if is_array else EVENT_STREAM),
+            headers=self._headers(self._stream_type()),
             pause_seconds=reply.pause_seconds,
             cut_after=reply.cut_after,
         )
+
+    def _stream_type(self) -> str:
+        if self.logged.wire in OLLAMA:
+            return LINES
+        is_array = self.logged.wire == GEMINI and self.request.query.get("alt") != "sse"
+        return JSON if is_array else EVENT_STREAM
 
     def _headers(self, content_type: str) -> dict[str, str]:
         name = "request-id" if self.logged.wire == ANTHROPIC else "x-request-id"

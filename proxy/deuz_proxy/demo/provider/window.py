@@ -3,6 +3,7 @@
 Rules:
 - Anthropic counts the requested output only for models before 4.5; OpenAI's chat
   counts it when the client asks for one; Responses and Gemini count the input alone.
+- Ollama is not asked here: it has cut what does not fit, see `prompt_ollama`.
 - The words and numbers are the providers'; Responses give none.
 """
 

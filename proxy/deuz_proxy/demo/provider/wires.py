@@ -11,12 +11,16 @@ from deuz_proxy.demo.provider import (
     shape_anthropic,
     shape_chat,
     shape_gemini,
+    shape_ollama,
     shape_responses,
 )
 from deuz_proxy.demo.provider.exchange import (
     ANTHROPIC,
     CHAT,
     GEMINI,
+    OLLAMA,
+    OLLAMA_CHAT,
+    OLLAMA_GENERATE,
     RESPONSES,
     Ask,
     Finished,
@@ -27,6 +31,7 @@ from deuz_proxy.demo.provider.exchange import (
 from deuz_proxy.demo.provider.prompt_anthropic import ask_anthropic, render_anthropic
 from deuz_proxy.demo.provider.prompt_chat import ask_chat, render_chat, scope_of
 from deuz_proxy.demo.provider.prompt_gemini import ask_gemini, render_gemini
+from deuz_proxy.demo.provider.prompt_ollama import ask_ollama, render_ollama
 from deuz_proxy.demo.provider.prompt_responses import (
     SCOPE_MEMBERS,
     ask_responses,
@@ -35,6 +40,7 @@ from deuz_proxy.demo.provider.prompt_responses import (
 from deuz_proxy.demo.provider.rules_anthropic import check_anthropic
 from deuz_proxy.demo.provider.rules_chat import check_chat
 from deuz_proxy.demo.provider.rules_gemini import check_gemini
+from deuz_proxy.demo.provider.rules_ollama import check_ollama
 from deuz_proxy.demo.provider.rules_responses import check_responses
 from deuz_proxy.demo.provider.signing import Signer
 from deuz_proxy.demo.provider.tokens import Block
@@ -52,6 +58,16 @@ class Wire:
     spell_error: Callable[[Refusal, str], Json]
     count_member: str
 
+
+_OLLAMA = Wire(
+    render=render_ollama,
+    ask=ask_ollama,
+    scope=lambda payload: scope_of(payload, ("think", "template")),
+    spell=shape_ollama.spell_answer,
+    stream=shape_ollama.spell_lines,
+    spell_error=shape_ollama.spell_error,
+    count_member="",
+)
 
 WIRES = {
     ANTHROPIC: Wire(
@@ -90,6 +106,8 @@ WIRES = {
         spell_error=shape_gemini.spell_error,
         count_member="totalTokens",
     ),
+    OLLAMA_CHAT: _OLLAMA,
+    OLLAMA_GENERATE: _OLLAMA,
 }
 
 
@@ -103,6 +121,8 @@ def check_rules(
         return check_chat(request, alternate=alternate)
     if request.wire == RESPONSES:
         return check_responses(request, signer)
+    if request.wire in OLLAMA:
+        return check_ollama(request, alternate=alternate)
     return check_gemini(request, signer, alternate=alternate)
 
 

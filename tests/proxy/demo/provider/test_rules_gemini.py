@@ -21,7 +21,7 @@ RESULT = turn("user", {"functionResponse": {"name": "t", "response": {}}})
 
 
 def judge(
-    *turns: Json, model: str = "fake", alternate: bool = False, **members: Any
+    *turns: Json, model: str = "gemini-2.5-pro", alternate: bool = False, **members: Any
 ) -> Refusal | None:
     payload = {"contents": list(turns), **members}
     request = ProviderRequest(GEMINI, model, False, payload, b"")

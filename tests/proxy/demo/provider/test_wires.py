@@ -4,6 +4,7 @@ from deuz_proxy.demo.provider.exchange import (
     ANTHROPIC,
     CHAT,
     GEMINI,
+    OLLAMA,
     OTHER,
     RESPONSES,
     ProviderRequest,
@@ -14,7 +15,7 @@ from deuz_proxy.demo.provider.wires import WIRES, check_rules, spell_error
 
 
 def test_every_wire_of_the_exchange_is_in_the_table() -> None:
-    assert set(WIRES) == {ANTHROPIC, CHAT, RESPONSES, GEMINI}
+    assert set(WIRES) == {ANTHROPIC, CHAT, RESPONSES, GEMINI, *OLLAMA}
 
 
 @pytest.mark.parametrize("wire", sorted(WIRES))
