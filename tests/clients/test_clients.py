@@ -7,10 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from deuz_proxy.demo.provider import LoggedRequest
+from deuz_proxy.demo.provider import LoggedRequest, TokenCount
 from deuz_testing.frameworks import FRAMEWORK_TALKS
 from deuz_testing.node import NODE_TALKS, VERCEL_TALKS
 from deuz_testing.talks_anthropic import ANTHROPIC_TALKS
+from deuz_testing.talks_gemini import GEMINI_TALKS
+from deuz_testing.talks_ollama import OLLAMA_TALKS
 from deuz_testing.talks_openai import OPENAI_TALKS, QUESTIONS
 from deuz_testing.talks_responses import RESPONSES_TALKS
 from deuz_testing.ways import (
@@ -29,7 +31,13 @@ from deuz_testing.ways import (
     without_usage,
 )
 
-IN_PYTHON = OPENAI_TALKS + RESPONSES_TALKS + ANTHROPIC_TALKS
+IN_PYTHON = (
+    *OPENAI_TALKS,
+    *RESPONSES_TALKS,
+    *ANTHROPIC_TALKS,
+    *GEMINI_TALKS,
+    *OLLAMA_TALKS,
+)
 # What these run is installed first and starts a process.
 LIBRARIES = FRAMEWORK_TALKS + VERCEL_TALKS
 TALKS = [
@@ -87,7 +95,7 @@ def usage_pairs(recording: Recording) -> Iterator[tuple[object, object]]:
         if counted is None or not asks_for_usage(logged):
             yield told["usage"], None
             continue
-        said = (counted.input_total, counted.cache_read, counted.output)
+        said = _said(told["wire"], counted)
         usage = told["usage"]
         yield (usage["input_total"], usage["cache_read"], usage["output"]), said
 
@@ -99,6 +107,16 @@ def asks_for_usage(logged: LoggedRequest) -> bool:
     payload = json.loads(logged.body)
     options = payload.get("stream_options") or {}
     return not payload.get("stream") or options.get("include_usage", False)
+
+
+def _said(wire: str, counted: TokenCount) -> tuple[int | None, int | None, int]:
+    """Return what the provider's answer tells of its counts: not all tell zeros."""
+    total, read = counted.input_total, counted.cache_read
+    if wire == "gemini":
+        return total, read or None, counted.output
+    if wire.startswith("ollama"):
+        return total, None, counted.output
+    return total, read, counted.output
 
 
 @pytest.mark.parametrize("talk", TALKS)

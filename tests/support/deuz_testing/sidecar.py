@@ -25,7 +25,14 @@ from deuz_proxy.app import App, Settings, running_app
 Json = dict[str, Any]
 T = TypeVar("T")
 
-ROUTES = ("/v1/messages", "/v1/chat/completions", "/v1/responses")
+ROUTES = (
+    "/v1/messages",
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/models/*",
+    "/v1beta/*",
+    "/api/*",
+)
 _UPSTREAMS = ("anthropic", "openai", "gemini", "ollama")
 _WAIT_SECONDS = 15.0
 _MOST_REQUESTS = 500

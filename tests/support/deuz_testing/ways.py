@@ -63,6 +63,7 @@ INSERTED = re.compile(
         )
     )
 )
+_COUNTS = {"usage", "usage_metadata", "prompt_eval_count"}
 _ALONE = ("asked", "asking")
 _TEXTS = tuple(
     name for name in INSERTED.groupindex if name not in {*_ALONE, "own", "kind"}
@@ -73,6 +74,8 @@ _SMALLEST: Mapping[str, bytes] = {
     "openai_chat": b'{"model":"m","messages":[{"role":"user","content":"?"}]}',
     "openai_responses": b'{"model":"m","input":[{"role":"user","content":"?"}]}',
     "gemini": b'{"contents":[{"role":"user","parts":[{"text":"?"}]}]}',
+    "ollama_chat": b'{"model":"m","messages":[{"role":"user","content":"?"}]}',
+    "ollama_generate": b'{"model":"m","prompt":"?"}',
 }
 NOTES = {
     "payments": "Payments are retried three times; a decline is final.",
@@ -264,7 +267,7 @@ def blocks_of(body: bytes) -> list[tuple[int, bytes]]:
 def without_usage(value: Any) -> Any:
     """Return the JSON value without token counts: those change with the context."""
     if isinstance(value, dict):
-        return {k: without_usage(v) for k, v in value.items() if k != "usage"}
+        return {k: without_usage(v) for k, v in value.items() if k not in _COUNTS}
     if isinstance(value, list):
         return [without_usage(entry) for entry in value]
     return value
