@@ -295,6 +295,7 @@ def test_bodies_that_are_understood_are_those_that_the_docs_name() -> None:
         "/v1/messages": ("anthropic", b'{"model":"m","messages":[]}'),
         "/chat/completions": ("openai_chat", b'{"model":"m","messages":[]}'),
         "/responses": ("openai_responses", b'{"model":"m","input":[]}'),
+        "/models/NAME:generateContent": ("gemini", b'{"contents":[]}'),
     }
     rows = re.findall(
         r"^\| `…(/\S+)`[^|]*\| (yes|no) \|", read("the-way-of-a-request.md"), re.M
