@@ -83,9 +83,15 @@ from deuz_compiler.verdict import (
     segment_shares,
     weigh_usage,
 )
-from deuz_compiler.wires.envelope import Edit, Envelope, Span, Turn, lower
+from deuz_compiler.wires.envelope import (
+    Edit,
+    Envelope,
+    PathFacts,
+    Span,
+    Turn,
+    lower,
+)
 from deuz_compiler.wires.lifting import hash_start
-from deuz_compiler.wires.lifting import PathFacts
 from deuz_compiler.wires.overflow import (
     OverflowSignal,
     recognise_blank,

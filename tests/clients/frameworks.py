@@ -188,7 +188,7 @@ def talk_genai(words: Words) -> list[Any]:
         return str(words["result"])
 
     with genai.Client() as client:
-        config = {"system_instruction": words["system"], "tools": [read_log]}
+        config: Any = {"system_instruction": words["system"], "tools": [read_log]}
         chat = client.chats.create(model=MODEL, config=config)
         results: list[Any] = []
         for question in words["questions"]:

@@ -70,6 +70,16 @@ class Envelope(msgspec.Struct, frozen=True):
     is_partial: bool = False
 
 
+class PathFacts(msgspec.Struct, frozen=True):
+    """What a request's path tells of it, where a wire says it there."""
+
+    model: str = ""
+    is_streamed: bool = False
+
+
+NO_FACTS = PathFacts()
+
+
 class Edit(msgspec.Struct, frozen=True, gc=False):
     """Replace `body[start:end]` by `text`; an insertion has `start == end`."""
 

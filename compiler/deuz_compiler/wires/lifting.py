@@ -15,7 +15,14 @@ import xxhash
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.tokens.estimate import estimate_bytes
-from deuz_compiler.wires.envelope import Envelope, Member, Span, Turn
+from deuz_compiler.wires.envelope import (
+    NO_FACTS,
+    Envelope,
+    Member,
+    PathFacts,
+    Span,
+    Turn,
+)
 from deuz_compiler.wires.members import BOM, array_elements, object_members
 from deuz_compiler.wires.parts import UNREADABLE
 from deuz_compiler.wires.rendered import has_marker
@@ -24,6 +31,9 @@ _LIST = b"["
 # Markers move with the newest turns; what stands before them stays as it is.
 _MARKED_TAIL = 8
 _EMBEDDED_BYTES = 16_384
+
+
+Members = tuple[Member, ...]
 
 
 class Peek(msgspec.Struct, frozen=True, gc=False):
@@ -72,16 +82,6 @@ class Rules(msgspec.Struct, frozen=True):
     needs_model: bool = True
     windows: tuple[str, ...] = ()
     is_streamed: bool = False
-
-
-class PathFacts(msgspec.Struct, frozen=True):
-    """What a request's path tells of it, where a wire says it there."""
-
-    model: str = ""
-    is_streamed: bool = False
-
-
-NO_FACTS = PathFacts()
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -133,9 +133,7 @@ def lift_body(
     return _envelope(rules, body, by_key, turns, path)
 
 
-def _by_key(
-    rules: Rules, body: bytes, members: tuple[Member, ...]
-) -> dict[str, Member]:
+def _by_key(rules: Rules, body: bytes, members: Members) -> dict[str, Member]:
     if rules.spell is not None:
         members = _spelled(rules.spell, members)
     by_key = {member.key: member for member in members}
@@ -152,9 +150,7 @@ def _by_key(
     return by_key
 
 
-def _spelled(
-    spell: Callable[[str], str], members: tuple[Member, ...]
-) -> tuple[Member, ...]:
+def _spelled(spell: Callable[[str], str], members: Members) -> Members:
     spelled = tuple(Member(spell(m.key), m.start, m.end) for m in members)
     if len({member.key for member in spelled}) != len(spelled):
         raise NotLifted("duplicate_key")

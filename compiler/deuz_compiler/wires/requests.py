@@ -5,13 +5,8 @@ Rules:
 """
 
 from deuz_compiler.errors import NotLifted
-from deuz_compiler.wires.envelope import Envelope
-from deuz_compiler.wires.lifting import (
-    NO_FACTS,
-    Checkpoint,
-    PathFacts,
-    lift_body,
-)
+from deuz_compiler.wires.envelope import NO_FACTS, Envelope, PathFacts
+from deuz_compiler.wires.lifting import Checkpoint, lift_body
 from deuz_compiler.wires.parts import Part, Place, words_of
 from deuz_compiler.wires.table import WIRES
 

@@ -29,8 +29,6 @@ ROUTES = (
     "/v1/messages",
     "/v1/chat/completions",
     "/v1/responses",
-    "/v1/models/*",
-    "/v1beta/*",
     "/api/*",
 )
 _UPSTREAMS = ("anthropic", "openai", "gemini", "ollama")

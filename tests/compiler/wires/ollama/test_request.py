@@ -7,7 +7,6 @@ from deuz_compiler import (
     Append,
     NotLifted,
     ask_once,
-
     lift,
     lower,
     part_span,
