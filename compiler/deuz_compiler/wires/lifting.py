@@ -8,7 +8,6 @@ Rules:
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import xxhash
@@ -26,62 +25,15 @@ from deuz_compiler.wires.envelope import (
 from deuz_compiler.wires.members import BOM, array_elements, object_members
 from deuz_compiler.wires.parts import UNREADABLE
 from deuz_compiler.wires.rendered import has_marker
+from deuz_compiler.wires.rules import Rules
 
-_LIST = b"["
+_LIST, _TEXT = b"[", b'"'
 # Markers move with the newest turns; what stands before them stays as it is.
 _MARKED_TAIL = 8
 _EMBEDDED_BYTES = 16_384
 
 
 Members = tuple[Member, ...]
-
-
-class Peek(msgspec.Struct, frozen=True, gc=False):
-    """What one turn is: wire-neutral role, fresh user text, calls left open."""
-
-    role: str
-    is_fresh: bool
-    opens_calls: bool
-
-
-class Rules(msgspec.Struct, frozen=True):
-    """What is peculiar about one wire's request body.
-
-    `read` takes the bytes of a turn and returns what it is and its text as the
-    provider renders it; it may raise `UNREADABLE`. A history that begins with `lone`
-    instead of a list is one turn of the user. Members are known by what `spell` makes
-    of their names; those of the `nested` ones by both names with a dot.
-    With one of the `foreign` filled, the body is not understood. What the `hidden` one
-    names stands ahead of the prompt and is not in the body. `media` is in a turn that
-    may hold embedded media.
-    """
-
-    wire: str
-    history: str
-    system: str | None
-    params: frozenset[str]
-    output_limits: tuple[str, ...]
-    read: Callable[[bytes], tuple[Peek, bytes]]
-    lone: bytes = b""
-    takes_list: bool = True
-    # A parameter at its default is as good as absent, and so is one that is null.
-    defaults: tuple[tuple[str, Any], ...] = ()
-    is_params_last: bool = False
-    # Without one nothing is read from the cache; None where all is cached by itself.
-    cache_marker: bytes | None = None
-    # Where it is needed only if this parameter holds this word.
-    marked_only: tuple[str, bytes] | None = None
-    server_state: tuple[str, ...] = ()
-    is_continued: Callable[[bytes], bool] = bool
-    spell: Callable[[str], str] | None = None
-    nested: tuple[str, ...] = ()
-    foreign: tuple[str, ...] = ()
-    hidden: str | None = None
-    media: bytes = b"base64"
-    # Where the path may name the model instead.
-    needs_model: bool = True
-    windows: tuple[str, ...] = ()
-    is_streamed: bool = False
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -192,9 +144,7 @@ def checkpoint_of(
     )
 
 
-def _scan(
-    rules: Rules, body: bytes
-) -> tuple[tuple[Member, ...], list[tuple[int, int]]]:
+def _scan(rules: Rules, body: bytes) -> tuple[Members, list[tuple[int, int]]]:
     lead = _lead(body)
     members = object_members(body[lead:] if lead else body, shift=lead)
     _refuse_held(rules, body, members)
@@ -202,7 +152,7 @@ def _scan(
     opener = body[history.start : history.start + 1] if history else b""
     if history and opener == rules.lone:
         return members, [(history.start, history.end)]
-    if history is None or opener != _LIST or not rules.takes_list:
+    if history is None or opener != _LIST:
         raise NotLifted("unknown_shape")
     places = array_elements(body[history.start : history.end], shift=history.start)
     return members, _refuse_texts(body, places)
@@ -210,7 +160,7 @@ def _scan(
 
 def _scan_rest(
     rules: Rules, body: bytes, known: Checkpoint
-) -> tuple[tuple[Member, ...], list[tuple[int, int]]]:
+) -> tuple[Members, list[tuple[int, int]]]:
     """Scan behind the checkpoint: a stub stands for the part that is known.
 
     It has the history's own name and ends like a turn, so that what may stand behind it
@@ -242,7 +192,7 @@ def _refuse_held(rules: Rules, body: bytes, members: tuple[Member, ...]) -> None
 
 def _refuse_texts(body: bytes, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Refuse a list of texts: only a history as a whole may be one, as its one turn."""
-    if any(body[start] == _TEXT for start, _ in places):
+    if any(body.startswith(_TEXT, start) for start, _ in places):
         raise NotLifted("unknown_shape")
     return places
 

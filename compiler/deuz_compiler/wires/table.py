@@ -16,7 +16,6 @@ from deuz_compiler.wires.anthropic import request as anthropic_request
 from deuz_compiler.wires.gemini import parts as gemini_parts
 from deuz_compiler.wires.gemini import reply as gemini_reply
 from deuz_compiler.wires.gemini import request as gemini_request
-from deuz_compiler.wires.lifting import Rules
 from deuz_compiler.wires.metering import WireReplies
 from deuz_compiler.wires.ollama import parts as ollama_parts
 from deuz_compiler.wires.ollama import prompt as ollama_prompt
@@ -29,6 +28,7 @@ from deuz_compiler.wires.openai_responses import parts as openai_responses_parts
 from deuz_compiler.wires.openai_responses import reply as openai_responses_reply
 from deuz_compiler.wires.openai_responses import request as openai_responses_request
 from deuz_compiler.wires.parts import Part, Place
+from deuz_compiler.wires.rules import Rules
 from deuz_compiler.wires.writing import Writing
 
 

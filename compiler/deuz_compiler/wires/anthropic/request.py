@@ -11,8 +11,8 @@ Rules:
 import msgspec
 
 from deuz_compiler.wires.envelope import Envelope
-from deuz_compiler.wires.lifting import Peek, Rules
 from deuz_compiler.wires.rendered import rendered_turn
+from deuz_compiler.wires.rules import Peek, Rules
 from deuz_compiler.wires.writing import Writing
 
 

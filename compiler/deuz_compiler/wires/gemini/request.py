@@ -17,7 +17,7 @@ from deuz_compiler.wires.gemini.pieces import (
     role_of,
     spell,
 )
-from deuz_compiler.wires.lifting import Peek, Rules
+from deuz_compiler.wires.rules import Peek, Rules
 from deuz_compiler.wires.writing import Writing
 
 

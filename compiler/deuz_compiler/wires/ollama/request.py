@@ -13,7 +13,7 @@ Rules:
 import msgspec
 
 from deuz_compiler.wires.envelope import Envelope
-from deuz_compiler.wires.lifting import Peek, Rules
+from deuz_compiler.wires.rules import Peek, Rules
 from deuz_compiler.wires.writing import Writing
 
 
@@ -69,7 +69,6 @@ GENERATE_RULES = Rules(
     output_limits=("options.num_predict",),
     read=_read_prompt,
     lone=b'"',
-    takes_list=False,
     nested=("options",),
     defaults=(("think", False),),
     server_state=("context",),

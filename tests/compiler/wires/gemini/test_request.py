@@ -13,8 +13,7 @@ from deuz_compiler import (
     project,
 )
 from deuz_compiler.placement.laws import place_for_tail
-from deuz_compiler.prefix import first_difference, prefix_of
-from deuz_compiler.surface import plain_elements
+from deuz_compiler.prefix import first_difference, plain_prefix
 from deuz_testing.bodies import compact
 
 ASKED = {"role": "user", "parts": [{"text": "why?"}]}
@@ -89,7 +88,7 @@ def test_calling_functions_as_usual_is_no_parameter() -> None:
 def test_another_temperature_is_no_break_and_another_cached_content_is() -> None:
     def prefix(**members: Any) -> Any:
         lifted = lift("gemini", body(ASKED, **members), path=PATH)
-        return prefix_of(lifted, plain_elements(lifted))
+        return plain_prefix(lifted)
 
     plain = prefix(generationConfig={"temperature": 0})
 
