@@ -5,15 +5,13 @@ Rules:
 - Draining stops accepting, lets running requests finish within the grace, then ends.
 """
 
-import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 
-from deuz_proxy.config.memory import SQLITE, memory_url
+from deuz_proxy.config.memory import memory_url
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.http1_connection import Bounds as ConnectionBounds
@@ -161,20 +159,12 @@ def connection_bounds(config: Config) -> ConnectionBounds:
 
 
 async def open_past(url: str) -> MemoryStore:
-    """Open a store of what was said before; its file is for its owner alone.
+    """Open a store of what was said before.
 
     Raises:
         StoreUnusable: it cannot be opened.
     """
-    if url.startswith(SQLITE):
-        await asyncio.to_thread(_make_private, Path(url.removeprefix(SQLITE)))
     return await open_memory(url, words_of=words_of)
-
-
-def _make_private(file: Path) -> None:
-    # A folder that is not there, or not ours, is told by the store itself.
-    with suppress(OSError):
-        file.touch(mode=0o600)
 
 
 def new_id() -> str:

@@ -23,7 +23,7 @@ from deuz_proxy.errors import StoreFailed
 from deuz_proxy.ports import Query
 from deuz_proxy.sources.chunks import Chunk, chunk_markdown, chunk_plain
 from deuz_proxy.sources.folder import Found, NotText, list_folder, read_text
-from deuz_proxy.sources.index import ChunkIndex, Hit, Stamp
+from deuz_proxy.sources.index import IN_PROCESS, ChunkIndex, Hit, Stamp
 from deuz_proxy.sources.static import text_digest
 
 LOOK_SECONDS = 1.0
@@ -129,7 +129,7 @@ class _Shelf:
         self.skipped: Mapping[str, int] = {}
         self._folder = config.path
         self._ignored = config.ignore
-        self._location = str(config.index) if config.index else ":memory:"
+        self._location = str(config.index) if config.index else IN_PROCESS
         self._clock = clock
         self._read = read
         self._index: ChunkIndex | None = None

@@ -11,12 +11,15 @@ import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from deuz_proxy.private_files import make_private
 from deuz_proxy.sources.chunks import Chunk
 from deuz_proxy.sources.words import words_of
 
 # Raised whenever words, chunks or tables change: an older file is built anew.
 _VERSION = 1
+IN_PROCESS = ":memory:"
 _BUSY_SECONDS = 5.0
 # The rarest words carry a query; the rest of a pasted log is only work.
 _MOST_KNOWN_WORDS = 32
@@ -72,9 +75,14 @@ class Hit:
 
 
 class ChunkIndex:
-    """Chunks of files, by words. Every method may raise `sqlite3.Error`."""
+    """Chunks of files, by words. Every method may raise `sqlite3.Error`.
+
+    Making it may raise `OSError`, too.
+    """
 
     def __init__(self, location: str) -> None:
+        if location != IN_PROCESS:
+            make_private(Path(location))
         # Autocommit: transactions are opened where they begin, in `change`.
         self._connection = sqlite3.connect(
             location, timeout=_BUSY_SECONDS, isolation_level=None

@@ -13,6 +13,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from deuz_compiler import digest_text
@@ -23,9 +24,11 @@ from deuz_proxy.memory.records import (
     Record,
     dropped_key,
 )
+from deuz_proxy.private_files import make_private
 from deuz_proxy.stores.memory_terms import Words, asked_terms, terms_of, weigh_terms
 
 VERSION = 1
+IN_PROCESS = ":memory:"
 _BUSY_SECONDS = 5.0
 # What the index ranks first is weighed again by the score that is told.
 _WEIGHED_PER_HIT, _LEAST_WEIGHED = 4, 80
@@ -63,10 +66,15 @@ _Row = Sequence[Any]
 
 
 class MemoryFile:
-    """The connection. One thread owns it; each method may raise `sqlite3.Error`."""
+    """The connection. One thread owns it; each method may raise `sqlite3.Error`.
+
+    Making it may raise `OSError`, too.
+    """
 
     def __init__(self, location: str, words_of: Words) -> None:
         self._words_of = words_of
+        if location != IN_PROCESS:
+            make_private(Path(location))
         # Autocommit: transactions are opened where they begin.
         self._connection = sqlite3.connect(
             location, timeout=_BUSY_SECONDS, isolation_level=None

@@ -44,7 +44,8 @@ class SqliteMemory:
             )
         except (sqlite3.Error, OSError) as error:
             self._thread.shutdown()
-            reason = str(error).lower()
+            # An `OSError` tells its number and the path, too.
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
             raise StoreUnusable(store=self._location, reason=reason) from error
         return self
 

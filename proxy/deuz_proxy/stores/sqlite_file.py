@@ -7,17 +7,15 @@ Rules:
 - Several processes may open it at once: each change is one transaction.
 """
 
-import os
 import sqlite3
-import stat
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from deuz_proxy.errors import StoreUnusable
+from deuz_proxy.private_files import make_private
 
 SCHEMA = 2
-_MODE = 0o600
 APPLICATION_ID = 0x6465757A  # "deuz"
 # Another process may be writing; what takes longer is late, and told as such.
 BUSY_SECONDS = 0.2
@@ -70,7 +68,10 @@ def open_file(path: Path, *, schema: int = SCHEMA) -> sqlite3.Connection:
         StoreUnusable: the file cannot be used.
     """
     try:
-        _make_private(path)
+        # One folder is made; more are more often a missing slash than a wish.
+        with suppress(FileNotFoundError):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+        make_private(path)
         connection = connect(path)
     except (OSError, sqlite3.Error) as fault:
         raise _unusable(path, _words(fault)) from fault
@@ -103,20 +104,6 @@ def connect(path: Path) -> sqlite3.Connection:
     # What is deleted or forgotten is overwritten, not only left out.
     connection.execute("pragma secure_delete = on")
     return connection
-
-
-def _make_private(path: Path) -> None:
-    # One folder is made; more are more often a missing slash than a wish.
-    with suppress(FileNotFoundError):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-    # Never opened if it is there: closing it would drop this process's locks on it.
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE))
-    found = path.stat().st_mode
-    if not stat.S_ISREG(found):
-        raise _unusable(path, "it is no file")
-    if stat.S_IMODE(found) != _MODE:
-        path.chmod(_MODE)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, schema: int) -> None:

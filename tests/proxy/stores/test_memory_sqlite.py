@@ -56,7 +56,7 @@ async def test_two_processes_share_a_file(tmp_path: Path) -> None:
 
 
 async def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnusable, match="unable to open"):
+    with pytest.raises(StoreUnusable, match="no such file or directory"):
         await opened(tmp_path / "missing" / "m.db")
 
 
