@@ -31,6 +31,8 @@ _LIST, _TEXT = b"[", b'"'
 # Markers move with the newest turns; what stands before them stays as it is.
 _MARKED_TAIL = 8
 _EMBEDDED_BYTES = 16_384
+# A limit that no 64 bits hold limits nothing, and cannot be told.
+_PAST_NUMBERS = 1 << 63
 
 
 Members = tuple[Member, ...]
@@ -145,6 +147,7 @@ def checkpoint_of(
 
 
 def _scan(rules: Rules, body: bytes) -> tuple[Members, list[tuple[int, int]]]:
+    _refuse_no_text(body)
     lead = _lead(body)
     members = object_members(body[lead:] if lead else body, shift=lead)
     _refuse_held(rules, body, members)
@@ -168,6 +171,7 @@ def _scan_rest(
     """
     stub = b'{"%b":[%b' % (rules.history.encode(), b"{}" if known.turns else b"")
     rest = stub + body[known.offset :]
+    _refuse_no_text(rest)
     shift = known.offset - len(stub)
     found = object_members(rest, shift=shift)
     inner = found[0]
@@ -181,6 +185,16 @@ def _scan_rest(
         raise NotLifted("duplicate_key")
     _refuse_held(rules, body, members)
     return members, _refuse_texts(body, places)
+
+
+def _refuse_no_text(text: bytes) -> None:
+    """Refuse what is no UTF-8: values that are found, not read, would hide it."""
+    if text.isascii():
+        return
+    try:
+        text.decode()
+    except UnicodeDecodeError as fault:
+        raise NotLifted("not_json") from fault
 
 
 def _refuse_held(rules: Rules, body: bytes, members: tuple[Member, ...]) -> None:
@@ -299,7 +313,13 @@ def _span(body: bytes, member: Member | None) -> Span | None:
 
 
 def _read_value(body: bytes, member: Member | None) -> object:
-    return msgspec.json.decode(body[member.start : member.end]) if member else None
+    if member is None:
+        return None
+    try:
+        return msgspec.json.decode(body[member.start : member.end])
+    except UNREADABLE as fault:
+        # A number that no float holds, or brackets in brackets without end.
+        raise NotLifted("unknown_shape") from fault
 
 
 def _read_string(body: bytes, member: Member | None) -> str:
@@ -314,6 +334,8 @@ def _read_limit(
 ) -> int | None:
     for name in names:
         value = _read_value(body, members.get(name))
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        if isinstance(value, bool) or not isinstance(value, int):
+            continue
+        if 0 < value < _PAST_NUMBERS:
             return value
     return None

@@ -19,6 +19,7 @@ from deuz_compiler import (
     Bare,
     Candidate,
     MalformedInput,
+    NotLifted,
     Operation,
     Snapshot,
     digest_text,
@@ -122,6 +123,9 @@ async def _with_offers(
     try:
         asked = _asked_sources(operations, runtime)
         gathered = await _gather(call, runtime, asked, (place, reason))
+    except NotLifted:
+        # A turn that its provider cannot read either asks nothing; it is told there.
+        return Known(operations, undecided=(*undecided, place))
     except Exception as fault:
         if call.target.is_closed_on_error:
             raise

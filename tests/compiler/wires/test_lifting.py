@@ -162,6 +162,11 @@ def test_a_body_that_is_the_checkpoint_itself_is_no_continuation() -> None:
         (b'{"model":"m","messages":[1]}', "unknown_shape"),
         (b'{"model":"m","messages":[{"content":"x"}]}', "unknown_shape"),
         (b'{"model":"m","messages":[{"role":1}]}', "unknown_shape"),
+        (b'{"model":"m","messages":[],"stream":1e999}', "unknown_shape"),
+        (b'{"model":"m","messages":[],"note":"\xff"}', "not_json"),
+        (b'{"model":"\xff","messages":[]}', "not_json"),
+        # Half of a pair, written as UTF-8 does not allow.
+        (b'{"model":"m","messages":[],"note":"\xed\xa0\x80"}', "not_json"),
         (b'{"model":"m","model":"n","messages":[]}', "duplicate_key"),
         (b'{"model":"m","messages":[],"messages":[]}', "duplicate_key"),
     ],
@@ -170,6 +175,33 @@ def test_a_body_that_is_the_checkpoint_itself_is_no_continuation() -> None:
 def test_what_is_not_understood_says_why(body: bytes, reason: str, wire: str) -> None:
     with pytest.raises(NotLifted, match=reason):
         lift(wire, body)
+
+
+@pytest.mark.parametrize(
+    ("written", "limit_tokens"),
+    [
+        (str((1 << 63) - 1), (1 << 63) - 1),
+        (str(1 << 63), None),
+        ("1" * 33, None),
+        ("0", None),
+        ("true", None),
+        ('"9"', None),
+    ],
+)
+def test_an_output_limit_that_cannot_be_one_is_none(
+    written: str, limit_tokens: int | None
+) -> None:
+    body = b'{"model":"m","messages":[],"max_tokens":%b}' % written.encode()
+
+    assert lift("anthropic", body).max_output_tokens == limit_tokens
+
+
+def test_what_is_no_text_behind_the_checkpoint_is_refused() -> None:
+    checkpoint = checkpoint_of(lift("anthropic", anthropic_body([user("a")])))
+    broken = anthropic_body([user("a"), user("b")]).replace(b'"b"', b'"\xff"')
+
+    with pytest.raises(NotLifted, match="not_json"):
+        lift("anthropic", broken, known=checkpoint)
 
 
 def test_a_key_repeated_behind_the_checkpoint_is_refused() -> None:

@@ -235,6 +235,18 @@ async def test_on_a_closed_route_it_is_an_error(told: Told) -> None:
         await recalled(runtime)
 
 
+@pytest.mark.parametrize("on_error", ["open", "closed"])
+async def test_a_turn_that_cannot_be_read_asks_nothing_and_is_no_fault(
+    told: Told, source: FixedSource, on_error: str
+) -> None:
+    runtime = make_runtime(make_config(on_error=on_error), told, sources=[source])
+    turn = {"role": "user", "content": [{"type": "text", "text": 1}]}
+
+    known = await recalled(runtime, [turn])
+
+    assert (known, source.asked, told.faults) == (Known(undecided=(0,)), [], [])
+
+
 REFRESH = (b"x-deuz-refresh", b"1")
 
 
