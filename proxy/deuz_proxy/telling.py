@@ -18,6 +18,7 @@ from deuz_proxy.config.model import Config, redacted
 from deuz_proxy.config.routing import route_labels
 from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.admin import AdminParts, make_admin
+from deuz_proxy.edge.admin_log import quiet_log
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.observe.events import Fanout
 from deuz_proxy.observe.names import NEWEST, OLDER
@@ -87,7 +88,9 @@ class Telling:
             token=token.get_secret_value() if token else None,
             hosts=(address.rpartition(":")[0],),
         )
-        runner = web.AppRunner(admin, access_log=None, shutdown_timeout=1.0)
+        runner = web.AppRunner(
+            admin, access_log=None, logger=quiet_log(), shutdown_timeout=1.0
+        )
         await runner.setup()
         self._stack.push_async_callback(runner.cleanup)
         site = web.TCPSite(runner, *split_address(address), backlog=_BACKLOG)
