@@ -64,7 +64,8 @@ class Baseline(msgspec.Struct, frozen=True):
     """A prefix the provider has seen: as the client sent it and as it was forwarded.
 
     `frontier_tokens` is how much of it the provider said it holds in its cache, None if
-    it did not say. `at` is Unix time, in seconds, of the request that sent it.
+    it did not say. `at` is Unix time, in seconds, of the request that sent it. With
+    `is_ledger_lost` it went without what the ledger holds, which may come back.
     """
 
     inbound: Prefix
@@ -72,6 +73,7 @@ class Baseline(msgspec.Struct, frozen=True):
     at: float
     ttl_seconds: float
     frontier_tokens: int | None = None
+    is_ledger_lost: bool = False
 
 
 Ours = Sequence[tuple[int, int]]

@@ -228,6 +228,7 @@ class Compiled(msgspec.Struct, frozen=True):
     compile: Compile | None = None
     compactions: tuple[Compaction, ...] = ()
     own_cause: str | None = None
+    is_ledger_lost: bool = False
     passthrough: str | None = None
     tail: Tail | None = None
     tail_tokens: int = 0

@@ -41,6 +41,7 @@ from deuz_proxy.tails import copy_of, make_tail
 
 Operations = Mapping[int, tuple[Operation, ...]]
 
+_LEDGER_LOST = "ledger_lost"
 _BARE = Surface(edits=(), pieces=(), blocks=())
 
 
@@ -52,7 +53,7 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     """
     if call.envelope is None:
         return Compiled(call.body)
-    own_cause = "ledger_lost" if known.is_ledger_lost else None
+    own_cause = _LEDGER_LOST if known.is_ledger_lost else None
     known = _with_tail(call, known, runtime)
     pending = stay_bare(known.undecided, known.operations)
     told = None
@@ -63,7 +64,12 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     pending = keep_tail(known.tail, pending, known.operations)
     operations = {**known.operations, **pending}
     compiled = lay_out(call, operations, runtime, own_cause=own_cause, tail=known.tail)
-    return replace(compiled, pending=pending, compile=told)
+    return replace(
+        compiled,
+        pending=pending,
+        compile=told,
+        is_ledger_lost=known.is_ledger_lost,
+    )
 
 
 def _with_tail(call: Call, known: Known, runtime: Runtime) -> Known:
@@ -148,6 +154,9 @@ def lay_out(
         is_probe=call.is_probe,
     )
     current = Baseline(inbound, outbound, call.at, 0.0)
+    if own_cause is None and any(b.is_ledger_lost for b in sighting.baselines[:1]):
+        # What was missing has come back, and breaks the prefix a second time.
+        own_cause = _LEDGER_LOST
     verdict = judge(
         sighting.baselines,
         current,

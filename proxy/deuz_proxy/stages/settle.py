@@ -118,7 +118,13 @@ def current_baseline(call: Call, compiled: Compiled) -> Baseline:
         raise ValueError("a request without a prefix has no baseline")
     asked = _asked_lifetimes(call.envelope) if call.envelope else ()
     ttl = max(asked, default=_TTL_SECONDS.get(call.target.api, 600.0))
-    return Baseline(compiled.inbound, compiled.outbound, call.at, ttl)
+    return Baseline(
+        compiled.inbound,
+        compiled.outbound,
+        call.at,
+        ttl,
+        is_ledger_lost=compiled.is_ledger_lost,
+    )
 
 
 def _asked_lifetimes(envelope: Envelope) -> tuple[float, ...]:

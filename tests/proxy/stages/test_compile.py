@@ -138,6 +138,25 @@ async def test_a_lost_block_is_placed_where_it_was_missed(told: Told) -> None:
     assert body[verdict.offset :].startswith(b'{"role":"assistant"')
 
 
+async def test_blocks_that_come_back_break_the_prefix_for_the_same_cause(
+    told: Told,
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[FixedSource()])
+    turns = [user("1"), assistant("a"), user("2"), assistant("b"), user("3")]
+    turns += [assistant("c"), user("4")]
+    causes = []
+    for count in (1, 3, 5, 7):
+        call = await call_of(runtime, anthropic_body(turns[:count]))
+        is_lost = count == 3
+        known = Known(is_ledger_lost=True)
+        known = known if is_lost else await recall_context(call, runtime)
+        compiled = compile_call(call, known, runtime)
+        await keep_call(call, compiled, runtime)
+        causes.append(compiled.verdict and compiled.verdict.cause)
+
+    assert causes == [None, "ledger_lost", "ledger_lost", None]
+
+
 @pytest.mark.parametrize("content", ["q", [{"type": "text", "text": "q"}]])
 async def test_a_server_that_demands_alternation_gets_a_part_of_the_turn(
     told: Told, source: FixedSource, content: Any
