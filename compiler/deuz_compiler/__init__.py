@@ -64,6 +64,7 @@ from deuz_compiler.surface import (
     Element,
     Ending,
     Surface,
+    kept_turns,
     outbound_offset,
     project,
 )
@@ -209,6 +210,7 @@ __all__ = [
     "forget_records",
     "hash_start",
     "judge",
+    "kept_turns",
     "lift",
     "lower",
     "matching_baseline",

@@ -26,12 +26,17 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
 
 
 class Fold(msgspec.Struct, frozen=True, tag="fold"):
-    """The last `turns` turns up to here replaced by a summary; `text` is escaped."""
+    """The last `turns` turns up to here replaced by a summary; `text` is escaped.
+
+    `kept` are those of them that stay, behind the summary and in this order, counted
+    back from the last one, which is 0.
+    """
 
     turns: int
     text: bytes
     tokens: int
     form: str = TURN
+    kept: tuple[int, ...] = ()
 
     @property
     def plain_text(self) -> str:

@@ -4,7 +4,8 @@ Rules:
 - An operation is stored, with exact bytes, under the lineage of the last turn it
   touches.
 - The same history always projects to the same surface.
-- Folded turns take their blocks and stubs with them; the longest known fold wins.
+- Folded turns take their blocks and stubs with them; the longest known fold wins. What
+  it keeps stands behind its summary, with blocks and stubs.
 - Every edit lies behind tools and leading system text; they are never touched.
 """
 
@@ -22,7 +23,7 @@ from deuz_compiler.placement.laws import (
     joins_turn,
 )
 from deuz_compiler.records.facts import PlacedRecord
-from deuz_compiler.wires.envelope import Edit, Envelope, Turn
+from deuz_compiler.wires.envelope import Edit, Envelope, Turn, lower
 
 Operations = Mapping[int, Sequence[Operation]]
 PartSpan = Callable[[str, bytes, int], tuple[int, int]]
@@ -125,13 +126,17 @@ def project(
     joined_at = _joined_turn(envelope, operations, fold_at, fold)
     edits: list[Edit] = []
     pieces = _Pieces()
-    blocks: list[Block] = []
-    copies: list[Copied] = []
+    shown: list[int] = []
     written = _with_ending(operations, ending)
     for index in _touched(envelope, written, first, fold_at, fold):
         if fold and index == first:
-            edits += _fold(envelope, operations, fold_at, fold)
+            edits += _fold(envelope, written, fold_at, fold, part_span)
             pieces.replace(index, fold_at, _ours(fold.text, fold.tokens, fold_at))
+            for turn in kept_turns(fold, fold_at):
+                stubs = _stub_edits(envelope, turn, written.get(turn, ()), part_span)
+                pieces.keep(turn, _stubbed(envelope, turn, stubs) if stubs else None)
+                pieces.add(turn, _elements(operations, turn))
+                shown.append(turn)
             continue
         stubs = _stub_edits(envelope, index, written[index], part_span)
         edits += stubs
@@ -139,19 +144,23 @@ def project(
             pieces.replace(index, index, _stubbed(envelope, index, stubs))
         if index != joined_at:
             edits += _appends(envelope, index, _appended(written, index))
-        placed = _appended(operations, index)
-        pieces.add(index, [_ours(b.text, b.tokens, index) for b in placed])
-        blocks += [Block(index, b) for b in placed if isinstance(b, Append)]
-        copies += [Copied(index, b) for b in placed if isinstance(b, TailCopy)]
+        pieces.add(index, _elements(operations, index))
+        shown.append(index)
+    placed = [(turn, each) for turn in shown for each in _appended(operations, turn)]
     return Surface(
         edits=tuple(edits),
         pieces=pieces.end(len(envelope.turns)),
-        blocks=tuple(blocks),
-        copies=tuple(copies),
+        blocks=tuple([Block(t, o) for t, o in placed if isinstance(o, Append)]),
+        copies=tuple([Copied(t, o) for t, o in placed if isinstance(o, TailCopy)]),
         turns=envelope.turns,
         folded=(first, fold_at) if fold else None,
         fold=fold,
     )
+
+
+def kept_turns(fold: Fold, fold_at: int) -> tuple[int, ...]:
+    """Return the turns that stand behind the summary of the fold at this turn."""
+    return tuple([fold_at - back for back in fold.kept])
 
 
 class _Pieces:
@@ -168,6 +177,10 @@ class _Pieces:
         self._run_to(first)
         self._pieces.append(element)
         self._at = last + 1
+
+    def keep(self, turn: int, changed: Element | None) -> None:
+        """Put a turn behind the fold that moved it, as it is or changed."""
+        self._pieces.append(changed or Run(turn, turn + 1))
 
     def add(self, turn: int, elements: Sequence[Element]) -> None:
         """Put the elements behind the turn."""
@@ -265,19 +278,45 @@ def _joined_turn(
     return None if TURN in forms else first - 1
 
 
+def _elements(operations: Operations, turn: int) -> list[Element]:
+    return [_ours(o.text, o.tokens, turn) for o in _appended(operations, turn)]
+
+
 def _fold(
-    envelope: Envelope, operations: Operations, fold_at: int, fold: Fold
+    envelope: Envelope,
+    operations: Operations,
+    fold_at: int,
+    fold: Fold,
+    part_span: PartSpan,
 ) -> tuple[Edit, ...]:
     first = fold_at - fold.turns + 1
     joined = _joined_turn(envelope, operations, fold_at, fold)
     blocks = [] if joined is None else _appended(operations, joined)
-    return fold_edits(
+    *before, last = fold_edits(
         envelope,
         first,
         fold_at,
         texts=[*(block.text for block in blocks), fold.text],
         form=TURN if joined is None else PART,
     )
+    kept = [
+        b"," + _kept(envelope, turn, operations, part_span)
+        for turn in kept_turns(fold, fold_at)
+    ]
+    # The last edit ends with the run: what follows its text stands behind the summary.
+    return (*before, Edit(last.start, last.end, last.text + b"".join(kept)))
+
+
+def _kept(
+    envelope: Envelope, index: int, operations: Operations, part_span: PartSpan
+) -> bytes:
+    """Return the bytes of a turn with its stubs and with what stands behind it."""
+    turn = envelope.turns[index]
+    stubs = _stub_edits(envelope, index, operations.get(index, ()), part_span)
+    edits = (*stubs, *_appends(envelope, index, _appended(operations, index)))
+    start = turn.start
+    moved = tuple([Edit(e.start - start, e.end - start, e.text) for e in edits])
+    return lower(envelope.body[start : turn.end], moved)
 
 
 def _ours(text: bytes, tokens: int, turn: int) -> Element:

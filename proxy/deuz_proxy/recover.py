@@ -23,6 +23,7 @@ from deuz_compiler import (
     OverflowSignal,
     Plan,
     Prune,
+    kept_turns,
     plan_recovery,
     summary_body,
     view_turns,
@@ -152,6 +153,7 @@ def _plan(call: Call, first: Attempt, scale: _Scale, runtime: Runtime) -> Plan:
         window_tokens=scale.fit_tokens,
         fixed_tokens=first.compiled.outbound.head_tokens,
         must_alternate=call.target.placement == "part",
+        binds_thinking=runtime.models.binds_thinking(envelope.model),
     )
     history = view_turns(
         envelope.turns,
@@ -160,8 +162,14 @@ def _plan(call: Call, first: Attempt, scale: _Scale, runtime: Runtime) -> Plan:
     )
     known = None
     if surface.fold is not None and surface.folded is not None:
+        first_turn, last_turn = surface.folded
         text = surface.fold.plain_text
-        known = Folded(*surface.folded, summary_body(text) or text)
+        known = Folded(
+            first_turn,
+            last_turn,
+            summary_body(text) or text,
+            kept=kept_turns(surface.fold, last_turn),
+        )
     return plan_recovery(history, policy, known=known)
 
 

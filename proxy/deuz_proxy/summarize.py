@@ -139,6 +139,7 @@ def _accepted(
         text=escape_json_string(written),
         tokens=estimate_text(written),
         form=call.target.placement,
+        kept=tuple([plan.last - turn for turn in plan.kept]),
     )
 
 

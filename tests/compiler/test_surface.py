@@ -14,6 +14,7 @@ from deuz_compiler import (
     Prune,
     Surface,
     TailCopy,
+    kept_turns,
     lift,
     lower,
     outbound_offset,
@@ -220,3 +221,41 @@ def test_a_copy_of_working_memory_stays_behind_the_block_of_its_turn() -> None:
     assert [(each.turn, each.copy) for each in laid.copies] == [(0, copy)]
     assert [each.append for each in laid.blocks] == [block]
     assert [(e.tokens, e.is_ours) for e in laid.elements[1:3]] == [(7, True), (5, True)]
+
+
+def test_a_fold_keeps_turns_behind_its_summary_with_blocks_and_stubs() -> None:
+    block, copy = Append(b"B", (RECORD,), 7), TailCopy(b"W", (), 5)
+    fold = Fold(4, b"S", 3, kept=(0, 1))
+    operations = {2: (Prune(((0, b'"[pruned]"'),)),), 3: (fold, block, copy)}
+
+    laid = surface(operations)
+
+    pruned = tool_result("t", "[pruned]")
+    added = [user("B"), user("W")]
+    assert messages(operations) == [user("S"), HISTORY[3], *added, pruned, user("c")]
+    assert [e.turn for e in laid.elements] == [3, 3, 3, 3, 2, 4]
+    assert [e.is_ours for e in laid.elements] == [True, False, True, True, True, False]
+    assert [each.turn for each in laid.blocks] == [3]
+    assert [each.turn for each in laid.copies] == [3]
+    assert kept_turns(fold, 3) == (3, 2)
+
+
+def test_what_a_joined_fold_keeps_stands_behind_the_turn_it_joined() -> None:
+    fold = Fold(3, b"S", 3, form="part", kept=(0,))
+
+    left = messages({3: (fold,)})
+
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "S"}]
+    assert left == [{"role": "user", "content": parts}, HISTORY[3], HISTORY[4]]
+
+
+def test_what_a_fold_keeps_has_the_ending_if_it_is_last() -> None:
+    envelope = lift("anthropic", BODY)
+    operations = {4: (Fold(5, b"S", 3, kept=(0,)),)}
+    ending = Ending(4, Append(b"W", (), 5))
+
+    laid = project(envelope, operations, content_span, ending=ending)
+
+    sent = json.loads(lower(BODY, laid.edits))["messages"]
+    assert sent == [user("S"), user("c"), user("W")]
+    assert [e.turn for e in laid.elements] == [4, 4]

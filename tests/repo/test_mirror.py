@@ -18,6 +18,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
 MORE_THAN_ONE_MODULE = {
     "tests/proxy/edge/test_inbound.py": "the server half, as clients see it",
     "tests/proxy/edge/test_upstream.py": "the client half, as upstreams see it",
+    "tests/proxy/test_binding_models.py": "models that bind thinking, by the line",
     "tests/proxy/stages/test_recall_sources.py": "recall, where sources misbehave",
     "tests/proxy/edge/test_http1_upstreams_tls.py": "the upstream pool over TLS",
     "tests/proxy/demo/provider/test_hostile_bodies.py": "the whole provider",
