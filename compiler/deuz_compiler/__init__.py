@@ -84,6 +84,7 @@ from deuz_compiler.verdict import (
     segment_shares,
     weigh_usage,
 )
+from deuz_compiler.wires.condensing import asks_to_condense
 from deuz_compiler.wires.envelope import (
     Edit,
     Envelope,
@@ -192,6 +193,7 @@ __all__ = [
     "added_budget",
     "apply_patch",
     "ask_once",
+    "asks_to_condense",
     "calibrated",
     "chain",
     "compile_context",

@@ -109,7 +109,7 @@ class Call(msgspec.Struct, frozen=True):
     conversation's other requests, and is no measure for them. `packed` is the body as
     it came where `body` is a decoded copy; `codings` are what its header names.
     `group` is its side of the holdout, where there is one. Of a signed body no byte may
-    change.
+    change. By a condensing call the client has its own history made shorter.
     """
 
     id: str
@@ -125,6 +125,7 @@ class Call(msgspec.Struct, frozen=True):
     chain: tuple[bytes, ...] = ()
     resumed: Resumed | None = None
     is_probe: bool = False
+    is_condensing: bool = False
     is_apart: bool = False
     codings: tuple[bytes, ...] = ()
     packed: bytes | None = None

@@ -41,7 +41,7 @@ def make_tail(
 ) -> Tail | None:
     """Return the request's end; None where there is nothing, no place or no room."""
     envelope, notes = call.envelope, known.notes
-    if envelope is None or notes is None or call.is_probe:
+    if envelope is None or notes is None or call.is_probe or call.is_condensing:
         return None
     form = form_of(call, known)
     place = place_for_tail(envelope, form)

@@ -17,6 +17,7 @@ from deuz_compiler import (
     Envelope,
     NotLifted,
     PathFacts,
+    asks_to_condense,
     chain,
     lift,
     scope_root,
@@ -127,13 +128,15 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
         )
     except NotLifted as fault:
         return replace(call, passthrough=fault.reason)
+    is_condensing = call.target.mode != "observe" and asks_to_condense(envelope)
     lifted = replace(
         call,
         envelope=envelope,
         chain=chain(envelope, root=identity.root, known=known.keys if known else ()),
         resumed=resumed,
         is_probe=_is_probe(envelope),
-        passthrough=_why_not_changed(call),
+        is_condensing=is_condensing,
+        passthrough="compaction" if is_condensing else _why_not_changed(call),
     )
     return with_group(lifted, runtime.config.context.holdout)
 

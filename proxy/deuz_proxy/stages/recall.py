@@ -156,7 +156,9 @@ def _due_place(
     """Return the turn behind which new context is due and why, or None."""
     envelope = call.envelope
     place = place_for_context(envelope) if envelope else None
-    if envelope is None or place is None or call.is_probe or not runtime.sources:
+    # A probe asks nothing, and a history is made shorter by what is in it alone.
+    is_asking = bool(runtime.sources) and not (call.is_probe or call.is_condensing)
+    if envelope is None or place is None or not is_asking:
         return None
     blocks = [
         index

@@ -312,3 +312,35 @@ async def test_sources_are_asked_in_the_callers_scope_or_not_at_all(
     await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
 
     assert [query.scope for query in source.asked] == ([] if scope is None else [scope])
+
+
+async def test_a_client_that_condenses_its_history_is_left_alone(
+    told: Told, source: FixedSource
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+    talk = conversation(runtime) >> request(BODY)
+    talk <<= upstream_gets(with_block(ASK, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+    words = "Your task is to create a detailed summary of the conversation so far."
+    turns = [*ASK, assistant("a"), user(words)]
+
+    talk = conversation(runtime) >> request(anthropic_body(turns))
+    # What stood there stays, for the cache; nothing new is asked for or added.
+    talk <<= upstream_gets(with_block(turns, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert len(source.asked) == 1
+    assert [p.turn for p in told.last.placements] == [0]
+
+
+async def test_a_quoted_history_to_be_condensed_is_passed_through_and_told(
+    told: Told, source: FixedSource
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+    words = "*Briefly* summarize this partial conversation about programming."
+    body = anthropic_body([user("# USER\nhow far?")], system=words)
+
+    talk = conversation(runtime) >> request(body) << upstream_gets(body)
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert (source.asked, told.last.passthrough) == ([], "compaction")

@@ -1,0 +1,42 @@
+"""Tell a request by which a client has its own history condensed.
+
+Rules:
+- It is told by what known clients write: in the newest turn where the history stands
+  before it, in the system text where it is quoted in one turn.
+- A history that was condensed is a new one: what an older turn says of it counts not.
+- Who is taken for such a client only by quoting one gets no new context for that turn,
+  and loses nothing else.
+"""
+
+from deuz_compiler.wires.envelope import Envelope
+
+# As of the clients' sources: a word of theirs that nobody else asks a question with.
+_ASKING = (
+    # Claude Code, and agents that took over its words.
+    b"Your task is to create a detailed summary of ",
+    # Codex.
+    b"You are performing a CONTEXT CHECKPOINT COMPACTION",
+    # opencode, its older releases and its newer ones.
+    b"Provide a detailed prompt for continuing our conversation",
+    b"Create a new anchored summary from the conversation history",
+    b"Update the anchored summary below using the conversation history",
+    # aider, as the system text.
+    b"summarize this partial conversation about",
+)
+# At either end of a text: such a request may quote a whole history, and costs no more.
+_END_BYTES = 16_384
+
+
+def asks_to_condense(envelope: Envelope) -> bool:
+    """Tell whether the answer is to stand for the history in later requests."""
+    lead = envelope.lead
+    asking = [*envelope.turns[:lead], *envelope.turns[lead:][-1:]]
+    places = [(turn.start, turn.end) for turn in asking]
+    if envelope.system is not None:
+        places.append((envelope.system.start, envelope.system.end))
+    return any(_is_asking(envelope.body, start, end) for start, end in places)
+
+
+def _is_asking(body: bytes, start: int, end: int) -> bool:
+    ends = ((start, min(end, start + _END_BYTES)), (max(start, end - _END_BYTES), end))
+    return any(body.find(words, *place) >= 0 for place in ends for words in _ASKING)
