@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from deuz_compiler import (
     Append,
@@ -10,6 +11,8 @@ from deuz_compiler import (
     Prune,
 )
 from deuz_proxy.calls import Call, Known
+from deuz_proxy.observe.events import RequestFinished
+from deuz_proxy.ports import Query
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.compile import add_context, compile_call, lay_out
 from deuz_proxy.stages.recall import recall_context
@@ -292,6 +295,44 @@ async def test_a_shadow_route_sends_the_clients_bytes_and_tells_what_it_would_do
     assert [p.records for p in told.last.placements] == [("rules/r1",)]
     assert told.last.estimated_input_tokens is not None
     assert told.last.sidecar_mutations == 0
+
+
+async def test_shadow_predicts_what_compiling_then_does() -> None:
+    seen = []
+    for mode in ("shadow", "compile"):
+        told = Told()
+        runtime = make_runtime(make_config(mode=mode), told, sources=[Growing()])
+        turns: list[Any] = list(ASK)
+        for number in range(4):
+            body = anthropic_body(turns)
+            talk = conversation(runtime) >> request(body)
+            is_same = mode == "shadow"
+            talk <<= upstream_gets(body if is_same else lambda asked: asked.body)
+            await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+            turns += [assistant("Yes."), user(f"and {number}?")]
+        seen.append([predicted(event) for event in told.finished])
+
+    assert seen[0] == seen[1]
+    assert [len(placements) for placements, *_ in seen[0]] == [1, 2, 3, 4]
+    assert [verdict for *_, verdict in seen[0]] == ["first"] + ["extended"] * 3
+
+
+class Growing(FixedSource):
+    """A source that finds another record each time."""
+
+    async def find(self, query: Query) -> list[Candidate]:
+        self.asked.append(query)
+        name = f"r{len(self.asked)}"
+        return [replace(RULE, record_id=name, text=f"Rule {name}.")]
+
+
+def predicted(event: RequestFinished) -> tuple[Any, ...]:
+    """Return what is told of added context, but for how it ended."""
+    assert event.compile is not None
+    assert event.verdict is not None
+    placements = [replace(p, state="") for p in event.placements]
+    records = [(r.record_id, r.reason) for r in event.compile.records]
+    return placements, event.compile.tokens, records, event.verdict.verdict
 
 
 async def test_leaving_shadow_mode_breaks_no_prefix(
