@@ -84,6 +84,7 @@ def test_a_system_turn_behind_nothing_but_system_turns_is_one_of_them() -> None:
 
 
 RULE, ASKED = {"role": "system", "content": "be brief"}, user("a")
+ASKED_GEMINI = {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}
 INSTRUCTED = {"model": "m", "input": [RULE, ASKED], "instructions": "x"}
 
 
@@ -107,6 +108,19 @@ INSTRUCTED = {"model": "m", "input": [RULE, ASKED], "instructions": "x"}
             chat_body([RULE, ASKED], **{"": "x"}),
             chat_body([RULE, ASKED]),
             id="a member without a name is no system text",
+        ),
+        pytest.param(
+            "gemini",
+            compact(
+                {"options.num_ctx": 7, "generationConfig.maxOutputTokens": 9}
+                | ASKED_GEMINI
+            ),
+            compact(
+                {"options.num_ctx": 7, "generationConfig.maxOutputTokens": 9}
+                | ASKED_GEMINI
+                | {"generation_config": {"maxOutputTokens": 3}}
+            ),
+            id="a dot in a name says nothing",
         ),
         pytest.param(
             "openai_chat",

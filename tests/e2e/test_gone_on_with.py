@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,15 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deuz_compiler import Progress, Resumed
+from deuz_proxy.config.load import parse_config
 from deuz_proxy.observe.events import RequestFinished
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.serve import serve_call
 from deuz_testing.line import (
-    SOURCE_CONFIG,
     FixedSource,
     Told,
-    make_config,
     make_runtime,
 )
 from deuz_testing.scripted import GivenClient, GivenRequest, Said, ScriptedUpstreams
@@ -37,12 +37,25 @@ PATHS = {
     "anthropic": "/v1/messages",
     "openai_chat": "/v1/chat/completions",
     "openai_responses": "/v1/responses",
+    "gemini": "/v1beta/models/fake:generateContent",
+    "ollama_chat": "/api/chat",
 }
 HISTORY = {
     "anthropic": "messages",
     "openai_chat": "messages",
     "openai_responses": "input",
+    "gemini": "contents",
+    "ollama_chat": "messages",
 }
+CONTENTS = {"gemini": "parts"}
+CONFIG = """
+upstreams: {{anthropic: {{url: "http://u.test", wire: anthropic, placement: {0}}},
+  openai: {{url: "http://u.test", wire: openai, placement: {0}}},
+  gemini: {{url: "http://u.test", wire: gemini, placement: {0}}},
+  ollama: {{url: "http://u.test", wire: ollama, placement: {0}}}}}
+routes: [{{path: "/*", mode: compile}}]
+context: {{sources: [{{id: rules, type: static, records: [{{id: r, text: no}}]}}]}}
+"""
 # Long enough that bodies of a few turns have samples to be found by.
 FILLING = "The river runs past the mill and on to the sea. " * 12
 MARKED = {"cache_control": {"type": "ephemeral"}}
@@ -61,6 +74,17 @@ MEMBERS = (
     ("tool_choice", '{"type":"auto"}'),
     ("previous_response_id", '"resp_1"'),
     ("stream", "true"),
+    ("generationConfig", '{"maxOutputTokens":9}'),
+    ("generation_config", '{"max_output_tokens":8,"max.x":1}'),
+    ("generationConfig.maxOutputTokens", "7"),
+    ("systemInstruction", '{"parts":[{"text":"Be brief."}]}'),
+    ("system_instruction", '{"parts":{"text":"Be kind."}}'),
+    ("cachedContent", '"cachedContents/1"'),
+    ("toolConfig", '{"functionCallingConfig":{"mode":"ANY"}}'),
+    ("options", '{"num_ctx":4096,"num_predict":5}'),
+    ("options.num_ctx", "2048"),
+    ("think", "true"),
+    ("format", '"json"'),
     ("max_tokens", "100"),
     ("h", "1"),
     ("", '"no name"'),
@@ -68,7 +92,7 @@ MEMBERS = (
     ("messages", "[]"),
     ("input", "[]"),
 )
-ROLES = ("system", "user", "assistant", "developer")
+ROLES = ("system", "user", "assistant", "model", "developer")
 ENDS = ("", "\n", " x", ",", "}")
 ODD_TURNS = ("{}", "0", '""', "null", '{"role":"user"}', "[0]")
 # What a turn may be followed by where a comma or the end belongs.
@@ -85,20 +109,39 @@ class NoCheckpoints:
         return None
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A turn, and how its client writes it."""
+
+    role: str
+    text: str
+    style: str = "string"
+
+    def written(self, wire: str) -> str:
+        name, text = CONTENTS.get(wire, "content"), {"text": self.text}
+        parts: Any = [text if wire == "gemini" else {"type": "text"} | text]
+        if self.style == "string" or wire == "ollama_chat":
+            parts = text if wire == "gemini" else self.text
+        elif self.style == "marked":
+            parts[0] |= MARKED
+        return json.dumps({"role": self.role, name: parts})
+
+
 @dataclass
 class Body:
     """A request as its client keeps it."""
 
-    turns: list[str] = field(default_factory=list)
+    turns: list[Turn | str] = field(default_factory=list)
     before: list[tuple[str, str]] = field(default_factory=list)
     behind: list[tuple[str, str]] = field(default_factory=list)
     start: str = ""
     slip: str = ""
     end: str = ""
 
-    def written(self, history: str) -> bytes:
-        inner = ", ".join(self.turns) + self.slip
-        members = [*self.before, (history, f"[{inner}]"), *self.behind]
+    def written(self, wire: str) -> bytes:
+        turns = [t if isinstance(t, str) else t.written(wire) for t in self.turns]
+        history = "[" + ", ".join(turns) + self.slip + "]"
+        members = [*self.before, (HISTORY[wire], history), *self.behind]
         text = ",".join(f"{json.dumps(name)}: {value}" for name, value in members)
         return (self.start + "{" + text + "}" + self.end).encode()
 
@@ -114,7 +157,8 @@ class Lines:
     def _line(self, placement: str, *cold: NoCheckpoints) -> tuple[Runtime, Told]:
         told = Told()
         parts: dict[str, Any] = {"checkpoints": cold[0]} if cold else {}
-        config = make_config(placement=placement, more=SOURCE_CONFIG)
+        text = CONFIG.format(placement)
+        config = parse_config(text, name="test", folder=Path(), environ={})
         runtime = make_runtime(
             config,
             told,
@@ -146,23 +190,15 @@ class Lines:
         return (await upstreams.asked.get()).body, told.last
 
 
-def turn(role: str, text: str, style: str) -> str:
-    content: Any = text
-    if style != "string":
-        marks = MARKED if style == "marked" else {}
-        content = [{"type": "text", "text": text} | marks]
-    return json.dumps({"role": role, "content": content})
-
-
 TURNS = st.one_of(
     st.builds(
-        turn,
+        Turn,
         st.sampled_from(ROLES),
         st.sampled_from(["a", "b", FILLING]),
         st.sampled_from(["string", "list", "marked"]),
     ),
     st.builds(
-        turn, st.sampled_from(["user", "assistant"]), st.just(FILLING), st.just("list")
+        Turn, st.sampled_from(["user", "assistant"]), st.just(FILLING), st.just("list")
     ),
 )
 SIDES = st.sampled_from(["before", "behind"])
@@ -221,12 +257,12 @@ def test_what_is_gone_on_with_is_what_is_read_anew(
     wire: str, placement: str, steps: list[Any]
 ) -> None:
     lines = Lines(wire, placement)
-    body = Body([turn("user", FILLING, "string")], [("model", '"fake"')])
+    body = Body([Turn("user", FILLING)], [("model", '"fake"')])
 
     async def talk() -> None:
-        await lines.send(body.written(HISTORY[wire]))
+        await lines.send(body.written(wire))
         for step in steps:
             change(body, step)
-            await lines.send(body.written(HISTORY[wire]))
+            await lines.send(body.written(wire))
 
     asyncio.run(talk())

@@ -83,14 +83,14 @@ def lift_body(
     turns += tuple(
         _read_turn(rules, body[start:end], start, seed) for start, end in places
     )
-    by_key = _by_key(rules, body, members)
-    return _envelope(rules, body, by_key, turns, path)
+    return _envelope(rules, body, members, turns, path)
 
 
 def _by_key(rules: Rules, body: bytes, members: Members) -> dict[str, Member]:
     if rules.spell is not None:
         members = _spelled(rules.spell, members)
-    by_key = {member.key: member for member in members}
+    # A dot is ours: it says that a member stands inside another.
+    by_key = {member.key: member for member in members if "." not in member.key}
     for name in rules.nested:
         outer = by_key.get(name)
         if outer and body.startswith(b"{", outer.start):
@@ -248,10 +248,11 @@ def quick_tokens(raw: bytes) -> int:
 def _envelope(
     rules: Rules,
     body: bytes,
-    members: dict[str, Member],
+    found: Members,
     turns: tuple[Turn, ...],
     path: PathFacts,
 ) -> Envelope:
+    members = _by_key(rules, body, found)
     lead = 0
     while lead < len(turns) and turns[lead].role == "system":
         lead += 1
@@ -266,11 +267,7 @@ def _envelope(
         system=_span(body, members.get(rules.system) if rules.system else None),
         params=_params(rules, body, members),
         history=Span(history.start, history.end),
-        before=tuple(
-            member
-            for name, member in members.items()
-            if member.end <= history.start and "." not in name
-        ),
+        before=tuple(m for m in found if m.end <= history.start),
         turns=turns,
         lead=lead,
         is_params_last=rules.is_params_last,

@@ -100,7 +100,8 @@ def _checked(url: str, folder: Path) -> str:
     try:
         parts = urlsplit(url)
         is_database = parts.scheme in POSTGRES and bool(parts.hostname)
-        is_whole = is_database and bool(parts.path.strip("/"))
+        # A port that is no number is told where it is asked for.
+        is_whole = is_database and parts.port != 0 and bool(parts.path.strip("/"))
     except ValueError:
         is_whole = False
     if not is_whole:

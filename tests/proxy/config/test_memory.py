@@ -44,6 +44,8 @@ def test_three_kinds_of_stores_are_known(url: str, taken: str) -> None:
         "postgres://db",
         "postgres:///x",
         "postgres://[bad/x",
+        "postgres://u:word@h:port/x",
+        "postgres://h:65536/x",
         "mysql://h/x",
     ],
 )
