@@ -214,7 +214,8 @@ class Compiled(msgspec.Struct, frozen=True):
     """The request as it will be sent. `pending` is committed once it is accepted.
 
     `operations` are all that were applied, `own_cause` names a deliberate change of
-    ours to what was sent before. `tail_tokens` are sent, but are no part of the prefix.
+    ours to what was sent before. `shortened` are those that made the history shorter
+    ahead of an overflow. `tail_tokens` are sent, but are no part of the prefix.
     """
 
     body: bytes | None
@@ -226,6 +227,7 @@ class Compiled(msgspec.Struct, frozen=True):
     shares: tuple[SegmentShare, ...] = ()
     operations: ByTurn = msgspec.field(default_factory=dict)
     pending: ByTurn = msgspec.field(default_factory=dict)
+    shortened: ByTurn = msgspec.field(default_factory=dict)
     compile: Compile | None = None
     compactions: tuple[Compaction, ...] = ()
     own_cause: str | None = None

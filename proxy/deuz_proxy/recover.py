@@ -8,45 +8,36 @@ Rules:
   nothing.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import msgspec
 from msgspec.structs import replace
 
 from deuz_compiler import (
     Bare,
-    CompactionPolicy,
-    Fold,
-    Folded,
-    Operation,
     OverflowSignal,
-    Plan,
-    Prune,
-    kept_turns,
-    plan_recovery,
-    summary_body,
-    view_turns,
 )
-from deuz_compiler import read_parts as read_wire_parts
 from deuz_proxy.calls import Call, Compiled, Known, Sent
+from deuz_proxy.compact import (
+    OWN_CAUSE,
+    Operations,
+    Scale,
+    carry_out,
+    plan_compaction,
+    tell_layers,
+    with_plan,
+)
 from deuz_proxy.errors import SidecarError
-from deuz_proxy.observe.events import Compaction, FaultCaught, Overflow, UpstreamCall
+from deuz_proxy.observe.events import FaultCaught, Overflow, UpstreamCall
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import window_of
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.compile import add_context, keep_tail, lay_out, stay_bare
 from deuz_proxy.stages.forward import forward_call
-from deuz_proxy.summarize import Summary, summarize_fold
 
-_OWN_CAUSE = "overflow_recovery"
 # Shorter history helps against these; against a too large answer limit it does not.
 _CURABLE = frozenset({"history", "either", "bytes"})
 # Half of what fits: the next turns should not overflow again at once.
 _TARGET_PERCENT = 50
 _FIRST_BAD = 400
-
-Operations = Mapping[int, tuple[Operation, ...]]
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -56,18 +47,6 @@ class Attempt(msgspec.Struct, frozen=True):
     sent: Sent
     overflows: tuple[Overflow, ...] = ()
     upstream_calls: tuple[UpstreamCall, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """The window in the scale of our estimates, which differs from the provider's.
-
-    `fit_tokens` is what the provider takes, `target_tokens` what to shrink to; None
-    when neither the error nor the model table says.
-    """
-
-    fit_tokens: int | None
-    target_tokens: int | None
 
 
 async def recover_call(
@@ -91,23 +70,21 @@ async def _try_again(
     if signal.cure not in _CURABLE:
         return _surfaced(first, signal)
     scale = _scale(call, first, runtime)
-    plan = _plan(call, first, scale, runtime)
+    plan = plan_compaction(call, first.compiled, scale, runtime)
     if plan.cannot_fit:
         return _surfaced(first, signal, outcome="cannot_fit")
-    operations = _with_prunes(known.operations, plan)
-    summary = Summary()
-    if plan.fold is not None:
-        summary = await summarize_fold(
-            call, plan.fold, runtime, watch, fit_tokens=scale.fit_tokens
-        )
-        operations = _with_fold(operations, plan, summary)
+    # What was made shorter ahead is not in the ledger yet, and has to get there.
+    held = {**known.operations, **first.compiled.shortened}
+    summary = await carry_out(call, plan, scale, runtime, watch)
+    operations = with_plan(held, plan, summary)
     first = replace(first, upstream_calls=(*first.upstream_calls, *summary.calls))
     second = _condensed(
         first, operations, call=call, known=known, scale=scale, runtime=runtime
     )
     if second is None:
         return _surfaced(first, signal)
-    second = replace(second, compactions=_compactions(plan, summary, second))
+    told = tell_layers(plan, summary, second, trigger="overflow")
+    second = replace(second, compactions=(*first.compiled.compactions, *told))
     return await _send_again(call, first, second, runtime, watch)
 
 
@@ -141,81 +118,23 @@ def _tell_fault(call: Call, fault: Exception, runtime: Runtime) -> None:
     runtime.notice(FaultCaught(call.target.route, "recover", str(code)))
 
 
-def _plan(call: Call, first: Attempt, scale: _Scale, runtime: Runtime) -> Plan:
-    envelope, surface = call.envelope, first.compiled.surface
-    if envelope is None or surface is None or first.compiled.outbound is None:
-        return Plan()
-    overflow = runtime.config.overflow
-    policy = CompactionPolicy(
-        layers=overflow.layers,
-        keep_recent_steps=overflow.keep_recent_steps,
-        target_tokens=scale.target_tokens,
-        window_tokens=scale.fit_tokens,
-        fixed_tokens=first.compiled.outbound.head_tokens,
-        must_alternate=call.target.placement == "part",
-        binds_thinking=runtime.models.binds_thinking(envelope.model),
-    )
-    history = view_turns(
-        envelope.turns,
-        envelope.body,
-        lambda raw: read_wire_parts(envelope.wire, raw),
-    )
-    known = None
-    if surface.fold is not None and surface.folded is not None:
-        first_turn, last_turn = surface.folded
-        text = surface.fold.plain_text
-        known = Folded(
-            first_turn,
-            last_turn,
-            summary_body(text) or text,
-            kept=kept_turns(surface.fold, last_turn),
-        )
-    return plan_recovery(history, policy, known=known)
-
-
-def _scale(call: Call, first: Attempt, runtime: Runtime) -> _Scale:
+def _scale(call: Call, first: Attempt, runtime: Runtime) -> Scale:
     """Return what fits, in our tokens: the error's own numbers win over any table."""
     signal, outbound, envelope = _signal(first), first.compiled.outbound, call.envelope
     if outbound is None or envelope is None:
-        return _Scale(None, None)
+        return Scale(None, None)
     limit = signal.limit_tokens
     if limit is None:
         window = window_of(call, runtime)
         limit = window.room(envelope.max_output_tokens or 0) if window else None
     if limit is None:
-        return _Scale(None, None)
+        return Scale(None, None)
     estimated = outbound.total_tokens
     actual = signal.requested_tokens
     if actual is None or actual <= limit:
         actual = max(limit + 1, runtime.estimates.calibrated(envelope.model, estimated))
     fit = limit * estimated // max(1, actual)
-    return _Scale(fit, fit * _TARGET_PERCENT // 100)
-
-
-def _with_prunes(
-    operations: Operations, plan: Plan
-) -> dict[int, tuple[Operation, ...]]:
-    """Add the plan's stubs; a part that has one keeps it: its bytes are known."""
-    result = dict(operations)
-    for pruned in plan.prunes:
-        held = result.get(pruned.turn, ())
-        stubs = dict(pruned.stubs)
-        for old in held:
-            if isinstance(old, Prune):
-                stubs.update(old.stubs)
-        others = tuple(o for o in held if not isinstance(o, Prune))
-        result[pruned.turn] = (Prune(tuple(sorted(stubs.items()))), *others)
-    return result
-
-
-def _with_fold(
-    operations: dict[int, tuple[Operation, ...]], plan: Plan, summary: Summary
-) -> dict[int, tuple[Operation, ...]]:
-    if plan.fold is None or summary.fold is None:
-        return operations
-    last = plan.fold.last
-    others = tuple(o for o in operations.get(last, ()) if not isinstance(o, Fold))
-    return {**operations, last: (*others, summary.fold)}
+    return Scale(fit, fit * _TARGET_PERCENT // 100)
 
 
 def _condensed(
@@ -224,7 +143,7 @@ def _condensed(
     *,
     call: Call,
     known: Known,
-    scale: _Scale,
+    scale: Scale,
     runtime: Runtime,
 ) -> Compiled | None:
     """Lay out the condensed request; None if it did not become smaller.
@@ -242,41 +161,24 @@ def _condensed(
             gathered=gathered,
             tail=first.compiled.tail,
         )
-        bare = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE)
+        bare = lay_out(call, operations, runtime, own_cause=OWN_CAUSE)
         free = _free_tokens(bare, scale)
         block, told = add_context(call, condensed, runtime, free_tokens=free)
         pending[known.place] = (*operations.get(known.place, ()), block or Bare())
     tail = first.compiled.tail
     pending = keep_tail(tail, pending, operations)
     operations = {**operations, **pending}
-    compiled = lay_out(call, operations, runtime, own_cause=_OWN_CAUSE, tail=tail)
+    compiled = lay_out(call, operations, runtime, own_cause=OWN_CAUSE, tail=tail)
     before, after = first.compiled.outbound, compiled.outbound
     if before is None or after is None or after.total_tokens >= before.total_tokens:
         return None
-    return replace(compiled, pending=pending, compile=told, own_cause=_OWN_CAUSE)
+    return replace(compiled, pending=pending, compile=told, own_cause=OWN_CAUSE)
 
 
-def _free_tokens(bare: Compiled, scale: _Scale) -> int | None:
+def _free_tokens(bare: Compiled, scale: Scale) -> int | None:
     if scale.fit_tokens is None or bare.outbound is None:
         return None
     return max(0, scale.fit_tokens - bare.outbound.total_tokens)
-
-
-def _compactions(
-    plan: Plan, summary: Summary, second: Compiled
-) -> tuple[Compaction, ...]:
-    """Tell each layer with the tokens before and after it; the last with the truth."""
-    effects = [e for e in plan.effects if e.layer != "summarize" or summary.fold]
-    final = second.outbound.total_tokens if second.outbound else 0
-    return tuple(
-        Compaction(
-            effect.layer,
-            "overflow",
-            effect.tokens_before,
-            final if effect is effects[-1] else effect.tokens_after,
-        )
-        for effect in effects
-    )
 
 
 def _signal(attempt: Attempt) -> OverflowSignal:

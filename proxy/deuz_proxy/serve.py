@@ -11,6 +11,7 @@ import asyncio
 from msgspec.structs import replace
 
 from deuz_proxy.calls import Call, Compiled, Incoming, Known, Totals
+from deuz_proxy.compact import compact_ahead
 from deuz_proxy.errors import (
     ContextRefused,
     SidecarError,
@@ -72,11 +73,13 @@ async def _run(story: Story, client: Client, runtime: Runtime) -> None:
     with watch.stage("recall"):
         known = await _recalled(call, runtime)
     with watch.stage("compile"):
-        story.compiled = compiled = _compiled(call, known, runtime)
+        compiled = _compiled(call, known, runtime)
+        compiled, calls = await compact_ahead(call, known, compiled, runtime, watch)
+        story.compiled, story.upstream_calls = compiled, calls
     with watch.stage("forward"):
         sent = await forward_call(call, compiled.body, runtime, watch)
     try:
-        attempt = Attempt(compiled, sent, upstream_calls=(sent.call,))
+        attempt = Attempt(compiled, sent, upstream_calls=(*calls, sent.call))
         _note_attempt(story, attempt)
         if sent.overflow is not None:
             # The only second pass, and only while the client has not seen a byte.

@@ -7,7 +7,6 @@ Rules:
 """
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
@@ -143,7 +142,7 @@ class Overflow(Section):
     compact_at: Ratio | None = Field(
         default=None,
         gt=0,
-        description="Reserved: compaction before an overflow; this version has none.",
+        description="Share of the window from which a history is shortened ahead.",
     )
     keep_recent_steps: int = Field(
         default=4, ge=1, le=1000, description="Newest steps that are never shortened."
@@ -153,13 +152,6 @@ class Overflow(Section):
         description="Which ways of shortening are tried, in this order.",
     )
     summarize: Summarize = Field(default=Summarize(), description="The summary call.")
-
-    @field_validator("compact_at")
-    @classmethod
-    def _later(cls, share: Decimal | None) -> Decimal | None:
-        if share is not None:
-            raise ValueError("is reserved: this version only shortens after overflow")
-        return share
 
     @field_validator("layers")
     @classmethod
