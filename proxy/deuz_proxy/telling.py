@@ -56,9 +56,14 @@ class Telling:
         )
 
     def reload(self, config: Config) -> None:
-        """Take the names that labels may have from a new config, and show it."""
-        self.config, fresh = config, label_bounds(config)
-        self.labels.routes, self.labels.sources = fresh.routes, fresh.sources
+        """Take the names that labels may have from a new config, and show it.
+
+        Those of the one before stay: what began under it is still to be told of.
+        """
+        earlier, fresh = label_bounds(self.config), label_bounds(config)
+        self.config = config
+        self.labels.routes = fresh.routes | earlier.routes
+        self.labels.sources = fresh.sources | earlier.sources
         self.labels.known_model = fresh.known_model
         self.prometheus.prepare()
 

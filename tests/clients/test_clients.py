@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from deuz_proxy.demo.provider import LoggedRequest, TokenCount
+from deuz_proxy.demo.provider import LoggedRequest
 from deuz_testing.frameworks import FRAMEWORK_TALKS
 from deuz_testing.node import NODE_TALKS, VERCEL_TALKS
 from deuz_testing.talks_anthropic import ANTHROPIC_TALKS
@@ -27,6 +27,7 @@ from deuz_testing.ways import (
     blocks_of,
     end_to_end_lines,
     is_lifted,
+    said_counts,
     without_inserted,
     without_usage,
 )
@@ -95,7 +96,7 @@ def usage_pairs(recording: Recording) -> Iterator[tuple[object, object]]:
         if counted is None or not asks_for_usage(logged):
             yield told["usage"], None
             continue
-        said = _said(told["wire"], counted)
+        said = said_counts(told["wire"], counted)
         usage = told["usage"]
         yield (usage["input_total"], usage["cache_read"], usage["output"]), said
 
@@ -107,16 +108,6 @@ def asks_for_usage(logged: LoggedRequest) -> bool:
     payload = json.loads(logged.body)
     options = payload.get("stream_options") or {}
     return not payload.get("stream") or options.get("include_usage", False)
-
-
-def _said(wire: str, counted: TokenCount) -> tuple[int | None, int | None, int]:
-    """Return what the provider's answer tells of its counts: not all tell zeros."""
-    total, read = counted.input_total, counted.cache_read
-    if wire == "gemini":
-        return total, read or None, counted.output
-    if wire.startswith("ollama"):
-        return total, None, counted.output
-    return total, read, counted.output
 
 
 @pytest.mark.parametrize("talk", TALKS)

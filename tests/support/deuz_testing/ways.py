@@ -19,7 +19,7 @@ import pytest
 
 from deuz_compiler import NotLifted, lift
 from deuz_compiler.wires.own import BLOCK_TAG
-from deuz_proxy.demo.provider import FakeProvider, LoggedRequest
+from deuz_proxy.demo.provider import FakeProvider, LoggedRequest, TokenCount
 from deuz_proxy.running import base_urls
 from deuz_testing.provider import provider_in_thread
 from deuz_testing.sidecar import ROUTES, Json, sidecar_config, sidecar_in_thread
@@ -271,3 +271,13 @@ def without_usage(value: Any) -> Any:
     if isinstance(value, list):
         return [without_usage(entry) for entry in value]
     return value
+
+
+def said_counts(wire: str, counted: TokenCount) -> tuple[int | None, int | None, int]:
+    """Return what the provider's answer tells of its counts: not all tell zeros."""
+    total, read = counted.input_total, counted.cache_read
+    if wire == "gemini":
+        return total, read or None, counted.output
+    if wire.startswith("ollama"):
+        return total, None, counted.output
+    return total, read, counted.output
