@@ -74,13 +74,13 @@ def choose_fold(
     A fold in force must be part of the next one. `must_alternate` is for servers that
     refuse neighbouring user turns: an assistant turn has to follow.
     """
-    is_cut = legal_cuts(history)
+    is_cut, lead = legal_cuts(history), _lead(history)
     systems = _kept_systems(history, known)
     # A system turn behind the summary lets only the assistant follow.
     needs_assistant = must_alternate or bool(systems)
     for first, stop in _stretches(protected, known):
         starts = [first] if known else [a for a in range(first, stop) if is_cut[a]]
-        starts = [a for a in starts if known or not _follows_system(history, a)]
+        starts = [a for a in starts if known or not _follows_system(history, a, lead)]
         stops = [
             b
             for b in range(first, stop + 1)
@@ -93,9 +93,15 @@ def choose_fold(
 
 def legal_cuts(history: History) -> tuple[bool, ...]:
     """Return for each turn, and for the end, whether a run may start or stop there."""
-    is_cut = [_may_cut(history, at) for at in range(len(history) + 1)]
-    for start, end in [*_call_spans(history), *_answer_spans(history)]:
-        is_cut[start + 1 : end + 1] = [False] * (end - start)
+    # How far the turns that start ahead of a cut have to stay together.
+    reach = 0
+    is_cut = [_may_cut(history, 0)]
+    ends = dict(_answer_spans(history))
+    for start, end in _call_spans(history):
+        ends[start] = max(end, ends.get(start, 0))
+    for at in range(1, len(history) + 1):
+        reach = max(reach, ends.get(at - 1, 0))
+        is_cut.append(at > reach and _may_cut(history, at))
     return tuple(is_cut)
 
 
@@ -154,11 +160,11 @@ def _call_spans(history: History) -> list[tuple[int, int]]:
 def _answer_spans(history: History) -> list[tuple[int, int]]:
     """Return from which turn to which an answer goes that opens with reasoning."""
     spans = []
-    for index, view in enumerate(history):
-        if view.is_only_reasoning:
+    end = len(history) - 1
+    for index in range(len(history) - 1, -1, -1):
+        if not _is_assistant(history, index + 1):
             end = index
-            while end + 1 < len(history) and _is_assistant(history, end + 1):
-                end += 1
+        if history[index].is_only_reasoning:
             spans.append((index, end))
     return spans
 
@@ -186,9 +192,14 @@ def _stretches(
     return stretches
 
 
-def _follows_system(history: History, at: int) -> bool:
-    is_lead = all(view.turn.role == "system" for view in history[:at])
-    return not is_lead and history[at - 1].turn.role == "system"
+def _lead(history: History) -> int:
+    """Return how many system turns the history opens with."""
+    others = (i for i, view in enumerate(history) if view.turn.role != "system")
+    return next(others, len(history))
+
+
+def _follows_system(history: History, at: int, lead: int) -> bool:
+    return at > lead and history[at - 1].turn.role == "system"
 
 
 def _is_assistant(history: History, at: int) -> bool:

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from deuz_compiler.compaction.fold import Folded, FoldRun, choose_fold, legal_cuts
+from deuz_compiler.compaction.history import TurnView
 from deuz_compiler.compaction.protect import protected_turns
 from deuz_compiler.compaction.summary import render_summary
 from deuz_compiler.tokens.estimate import estimate_text
@@ -230,3 +231,38 @@ def test_question_repeated_by_the_fold_in_force_is_carried_on() -> None:
 
     assert run is not None
     assert (run.previous, run.question) == ("old notes", "question")
+
+
+class Watched(list[TurnView]):
+    """A history that counts the turns it hands out."""
+
+    read = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        self.read += len(found) if isinstance(at, slice) else 1
+        return found
+
+
+CALL = tool_round("anthropic", ["c"], "r", "")
+THOUGHT = tool_round(RESPONSES, ["c"], "r", "hm")[0]
+
+
+@pytest.mark.parametrize(
+    ("wire", "opening", "repeated"),
+    [
+        ("openai_chat", [USER], [USER, SAID]),
+        ("openai_chat", [USER, SAID], [{"role": "system", "content": "be brief"}]),
+        ("anthropic", [USER, CALL[0]], [CALL[1]]),
+        (RESPONSES, [USER], [THOUGHT]),
+    ],
+)
+def test_a_long_history_is_walked_a_few_times_whatever_is_in_it(
+    wire: str, opening: list[Message], repeated: list[Message]
+) -> None:
+    history = Watched(history_of(wire, [*opening, *repeated * 300, USER, SAID]))
+    protected = [False] * (len(history) - 2) + [True] * 2
+
+    choose_fold(history, protected)
+
+    assert history.read < 20 * len(history)
