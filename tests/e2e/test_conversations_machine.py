@@ -6,6 +6,7 @@ Rules, checked at every request:
   history reaches so far; nothing else is added.
 - A history that goes on keeps its cache and is told so; we never change a prefix.
 - After a recovery all this holds for what is left of the history.
+- With a holdout all this holds too, and who is held out gets the client's own bytes.
 """
 
 import asyncio
@@ -39,7 +40,10 @@ pytestmark = pytest.mark.e2e
 
 KEYS = (b"key-1", b"key-2")
 SYSTEMS = ("You are a guide. " * 8, "You are a clerk. " * 8)
-MORE = SOURCE_CONFIG + "overflow: {keep_recent_steps: 1}\n"
+MORE = (
+    SOURCE_CONFIG.replace("{", "{{").replace("}", "}}")
+    + "  holdout: {holdout}\noverflow: {{keep_recent_steps: 1}}\n"
+)
 OPENINGS = ("How far is it?", "Where does the river end?")
 LONG = "The river runs past the mill and on to the sea. " * 40
 # A window that a few exchanges fill, and one that nothing does.
@@ -102,14 +106,15 @@ class ConversationsMachine(RuleBasedStateMachine):
         wire=st.sampled_from(sorted(PATHS)),
         placement=st.sampled_from(["turn", "part"]),
         window=st.sampled_from(WINDOWS),
+        holdout=st.sampled_from(["0", "0.5"]),
     )
-    def begin(self, wire: str, placement: str, window: int) -> None:
+    def begin(self, wire: str, placement: str, window: int, holdout: str) -> None:
         self.wire, self.placement, self.window = Wire(wire), placement, window
         self.upstreams = ModelledUpstreams(
             lambda: self.now, window_tokens=window, script=summarize
         )
         self.runtime = make_runtime(
-            make_config(placement=placement, more=MORE),
+            make_config(placement=placement, more=MORE.format(holdout=holdout)),
             self.told,
             sources=[self.source],
             upstreams=self.upstreams,
@@ -237,6 +242,8 @@ class ConversationsMachine(RuleBasedStateMachine):
         self.was_condensed |= recovered
         self.check_rules(body, self.upstreams.log[before:])
         assert finished.sidecar_mutations == 0, finished.verdict
+        if finished.group == "held_out":
+            assert [each.body for each in self.upstreams.log[before:]] == [body]
         assert self.told.faults == [] or self.is_excused(), self.told.faults
         if client.status != 200 or last.usage is None:
             return
