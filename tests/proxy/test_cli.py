@@ -116,8 +116,8 @@ def test_a_memory_that_cannot_be_opened_ends_with_2(
     assert main(["run", "--config", str(config), *options]) == 2
 
     assert capsys.readouterr().err == (
-        f"deuz-sidecar: store {tmp_path}/nowhere/memory.db cannot be used: unable to "
-        "open database file\n"
+        f"deuz-sidecar: store {tmp_path}/nowhere/memory.db cannot be used: no such "
+        "file or directory\n"
     )
 
 
