@@ -9,6 +9,7 @@ import re
 
 import msgspec
 
+from deuz_compiler.errors import NotLifted
 from deuz_compiler.prefix import DIGEST_BYTES, Prefix, common_bytes
 from deuz_compiler.wires.members import array_elements
 from deuz_compiler.wires.rendered import rendered_list
@@ -118,7 +119,11 @@ def _tool_texts(text: bytes) -> list[bytes]:
         return []
     # As the provider sees them: a marker that moved on has not changed its tool.
     text = rendered_list(text)
-    return [text[start:end] for start, end in array_elements(text)]
+    try:
+        return [text[start:end] for start, end in array_elements(text)]
+    except NotLifted:
+        # Nested so deeply that it could be lifted, but not be read from here.
+        return []
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -139,7 +144,7 @@ def _names(tools: list[bytes]) -> list[str]:
     for text in tools:
         try:
             tool = _tool.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             names.append("")
             continue
         names.append(tool.name or tool.function.name or tool.type)

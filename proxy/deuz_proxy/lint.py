@@ -122,7 +122,7 @@ _histories = msgspec.json.Decoder(_Histories)
 def _has_input(body: bytes) -> bool:
     try:
         found = _histories.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return bool(bytes(found.input)) and not bytes(found.messages)
 

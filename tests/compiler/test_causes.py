@@ -92,3 +92,16 @@ def test_a_history_that_only_ends_earlier_has_lost_turns() -> None:
         return plain_prefix(envelope)
 
     assert turn_cause(prefix_until(2), prefix_until(1), 1) == "turns_dropped"
+
+
+@pytest.mark.parametrize("marker", ["", '"cache_control":1,'])
+def test_tools_nested_to_where_nothing_can_be_read_still_have_a_cause(
+    marker: str,
+) -> None:
+    def tools(word: str, deep: int) -> bytes:
+        inner = "[" * deep + f'"{word}"' + "]" * deep
+        return f'[{{"name":"look",{marker}"schema":{inner}}}]'.encode()
+
+    # Somewhere here the interpreter's own depth ends, wherever this test stands.
+    for deep in range(800, 1100):
+        assert tools_cause(tools("a", deep), tools("b", deep))[0] == "tool_edited"

@@ -18,11 +18,14 @@ UNREADABLE = object()
 
 
 def parse_json(payload: bytes, *, where: str, faults: list[str]) -> object:
-    """Return the value in a JSON text; `UNREADABLE`, and a fault, if it is not JSON."""
+    """Return the value in a JSON text; `UNREADABLE`, and a fault, if it is none."""
     try:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         faults.append(f"{where}: not JSON: {error}")
+        return UNREADABLE
+    except RecursionError:
+        faults.append(f"{where}: nested too deeply")
         return UNREADABLE
 
 

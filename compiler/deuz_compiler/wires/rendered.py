@@ -8,6 +8,7 @@ Rules:
 
 import msgspec
 
+from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.members import array_elements, object_members, without_members
 
 MARKERS = frozenset({"cache_control", "prompt_cache_breakpoint"})
@@ -40,11 +41,14 @@ def rendered_turn(raw: bytes, content: bytes, *marks: msgspec.Raw) -> bytes:
 def rendered_list(text: bytes) -> bytes:
     """Return a list of blocks or tools without markers, a lone text as plain string.
 
-    A plain string is returned as it is.
+    A plain string is returned as it is, and so is what is nested too deeply to be read.
     """
     if text[:1] != b"[":
         return text
-    return _rendered_content(text, is_marked=has_marker(text))
+    try:
+        return _rendered_content(text, is_marked=has_marker(text))
+    except (RecursionError, NotLifted):
+        return text
 
 
 def _rendered_content(text: bytes, *, is_marked: bool) -> bytes:

@@ -73,3 +73,12 @@ def test_text_that_is_not_json_is_told_once() -> None:
         assert raw is UNREADABLE
         assert len(faults) == 1
         assert faults[0].startswith("file: not JSON: ")
+
+
+def test_text_that_is_nested_too_deeply_is_told() -> None:
+    faults: list[str] = []
+
+    value = parse_json(b"[" * 100_000, where="file", faults=faults)
+
+    assert value is UNREADABLE
+    assert faults == ["file: nested too deeply"]
