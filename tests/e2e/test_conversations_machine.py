@@ -305,7 +305,10 @@ class ConversationsMachine(RuleBasedStateMachine):
         if not branch.goes_on or recovered:
             return
         assert verdict.verdict not in ("first", "broken"), verdict
-        if not is_marked:
+        # What was condensed for a branch is condensed for all that share its history.
+        is_shorter = last.usage.input_total < branch.cached_tokens
+        assert self.was_condensed or not is_shorter, verdict
+        if not (is_marked or is_shorter):
             assert last.usage.cache_read >= branch.cached_tokens - slack, verdict
 
     def follows_unmarked(self, branch: Branch) -> bool:
