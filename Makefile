@@ -34,8 +34,9 @@ check: setup
 test: setup
 	$(PYTHON) -m pytest -m "not e2e" --numprocesses 2 $(ARGS)
 
+# By file: tests of one file share what they start, a Prometheus or an installed agent.
 e2e: setup
-	$(PYTHON) -m pytest -m e2e $(ARGS)
+	$(PYTHON) -m pytest -m e2e --numprocesses 2 --dist loadfile $(ARGS)
 
 deep: setup
 	$(PYTHON) -m pytest -m "not e2e" --hypothesis-profile deep $(ARGS)

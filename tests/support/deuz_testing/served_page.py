@@ -5,7 +5,7 @@ from aiohttp import web
 from deuz_proxy.edge.admin import AdminParts, make_admin
 from deuz_proxy.sinks.feed import Feed
 from deuz_testing.browser import Tab
-from deuz_testing.feed_events import agent_session
+from deuz_testing.feed_events import agent_session, started
 
 ROWS = "document.querySelectorAll('#requests > li')"
 
@@ -45,6 +45,7 @@ class Served:
 async def open_session(tab: Tab, served: Served) -> None:
     """Open the page on the sample session of eight requests."""
     for event in agent_session():
+        served.feed(started(event.request_id))
         served.feed(event)
     await tab.open(served.url)
     await tab.until(f"{ROWS}.length === 8")
