@@ -43,6 +43,63 @@ class Part(msgspec.Struct, frozen=True):
 ReadParts = Callable[[bytes], tuple[Part, ...]]
 
 
+class TurnReader(msgspec.Struct, frozen=True):
+    """What every wire tells of one turn, from how it finds the parts and the role.
+
+    `find_parts` and `find_role` may raise what decoding raises: then it is no turn of
+    the wire, which is `NotLifted`. A role is wire-neutral.
+    """
+
+    find_parts: ReadParts
+    find_role: Callable[[bytes], str]
+
+    def read_parts(self, raw: bytes) -> tuple[Part, ...]:
+        """Return the turn's parts.
+
+        Raises:
+            NotLifted: not a turn of this wire.
+        """
+        try:
+            return self.find_parts(raw)
+        except UNREADABLE as fault:
+            raise NotLifted("unknown_shape") from fault
+
+    def part_span(self, raw: bytes, index: int) -> Place:
+        """Return the place of one part.
+
+        Raises:
+            NotLifted: not a turn of this wire, or it has no such part.
+        """
+        return place_of(self.read_parts(raw), index)
+
+    def role_of(self, raw: bytes) -> str:
+        """Return whose turn it is, wire-neutral.
+
+        Raises:
+            NotLifted: not a turn of this wire.
+        """
+        try:
+            return self.find_role(raw)
+        except UNREADABLE as fault:
+            raise NotLifted("unknown_shape") from fault
+
+    def transcribe_turn(self, raw: bytes) -> tuple[str, ...]:
+        """Return the turn for a summariser to read, one entry for each part.
+
+        Raises:
+            NotLifted: not a turn of this wire.
+        """
+        return transcribe(self.role_of(raw), self.read_parts(raw))
+
+    def user_text(self, raw: bytes) -> str:
+        """Return what the user wrote, without what the sidecar added; "" for others.
+
+        Raises:
+            NotLifted: not a turn of this wire.
+        """
+        return words_of(self.read_parts(raw)) if self.role_of(raw) == "user" else ""
+
+
 def place_of(parts: Sequence[Part], index: int) -> Place:
     """Return the place of the part.
 

@@ -19,14 +19,11 @@ from deuz_compiler.wires.parts import (
     TEXT,
     TOOL_CALL,
     TOOL_RESULT,
-    UNREADABLE,
     Part,
     Place,
+    TurnReader,
     cut_places,
-    place_of,
     told,
-    transcribe,
-    words_of,
 )
 
 _KINDS = {
@@ -69,50 +66,8 @@ _block = msgspec.json.Decoder(_Block)
 _texts = msgspec.json.Decoder(str | list[_Text])
 
 
-def read_parts(raw: bytes) -> tuple[Part, ...]:
-    """Return the message's parts.
-
-    Raises:
-        NotLifted: not a message of this wire.
-    """
-    try:
-        return _read_parts(raw)
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
-
-
-def part_span(raw: bytes, index: int) -> Place:
-    """Return the place of one part.
-
-    Raises:
-        NotLifted: not a message of this wire, or it has no such part.
-    """
-    return place_of(read_parts(raw), index)
-
-
-def transcribe_turn(raw: bytes) -> tuple[str, ...]:
-    """Return the message for a summariser to read, one entry for each part.
-
-    Raises:
-        NotLifted: not a message of this wire.
-    """
-    return transcribe(_role_of(raw), read_parts(raw))
-
-
-def user_text(raw: bytes) -> str:
-    """Return what the user wrote, without what the sidecar added; "" for others.
-
-    Raises:
-        NotLifted: not a message of this wire.
-    """
-    return words_of(read_parts(raw)) if _role_of(raw) == "user" else ""
-
-
 def _role_of(raw: bytes) -> str:
-    try:
-        return _message.decode(raw).role
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
+    return _message.decode(raw).role
 
 
 def _read_parts(raw: bytes) -> tuple[Part, ...]:
@@ -161,3 +116,8 @@ def _result_text(content: bytes) -> str:
     if isinstance(value, str):
         return value
     return "\n".join(told(p.text, p.type, is_text=p.type == "text") for p in value)
+
+
+READER = TurnReader(_read_parts, _role_of)
+read_parts, part_span = READER.read_parts, READER.part_span
+transcribe_turn, user_text = READER.transcribe_turn, READER.user_text

@@ -10,7 +10,6 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.gemini.pieces import (
     Piece,
     is_there,
@@ -29,13 +28,10 @@ from deuz_compiler.wires.parts import (
     TEXT,
     TOOL_CALL,
     TOOL_RESULT,
-    UNREADABLE,
     Part,
     Place,
+    TurnReader,
     cut_places,
-    place_of,
-    transcribe,
-    words_of,
 )
 
 
@@ -56,50 +52,8 @@ _media = msgspec.json.Decoder(_Media)
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def read_parts(raw: bytes) -> tuple[Part, ...]:
-    """Return the turn's parts.
-
-    Raises:
-        NotLifted: not a turn of this wire.
-    """
-    try:
-        return _read_parts(raw)
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
-
-
-def part_span(raw: bytes, index: int) -> Place:
-    """Return the place of one part.
-
-    Raises:
-        NotLifted: not a turn of this wire, or it has no such part.
-    """
-    return place_of(read_parts(raw), index)
-
-
-def transcribe_turn(raw: bytes) -> tuple[str, ...]:
-    """Return the turn for a summariser to read, one entry for each part.
-
-    Raises:
-        NotLifted: not a turn of this wire.
-    """
-    return transcribe(_role(raw), read_parts(raw))
-
-
-def user_text(raw: bytes) -> str:
-    """Return what the user wrote, without what the sidecar added; "" for others.
-
-    Raises:
-        NotLifted: not a turn of this wire.
-    """
-    return words_of(read_parts(raw)) if _role(raw) == "user" else ""
-
-
 def _role(raw: bytes) -> str:
-    try:
-        return role_of(read_content(raw))
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
+    return role_of(read_content(raw))
 
 
 def _read_parts(raw: bytes) -> tuple[Part, ...]:
@@ -168,3 +122,8 @@ def _response_place(raw: bytes, place: Place) -> Place:
     values = object_members(raw[at[0] : at[1]], shift=at[0])
     largest = max(values, key=lambda m: m.end - m.start, default=None)
     return (largest.start, largest.end) if largest else (at[0], at[0])
+
+
+READER = TurnReader(_read_parts, _role)
+read_parts, part_span = READER.read_parts, READER.part_span
+transcribe_turn, user_text = READER.transcribe_turn, READER.user_text

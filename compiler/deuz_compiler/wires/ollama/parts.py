@@ -7,7 +7,6 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import Member
 from deuz_compiler.wires.members import array_elements, object_members
 from deuz_compiler.wires.parts import (
@@ -16,13 +15,10 @@ from deuz_compiler.wires.parts import (
     TEXT,
     TOOL_CALL,
     TOOL_RESULT,
-    UNREADABLE,
     Part,
     Place,
+    TurnReader,
     cut_places,
-    place_of,
-    transcribe,
-    words_of,
 )
 
 
@@ -48,53 +44,12 @@ _text = msgspec.json.Decoder(str)
 _EMPTY = (b"null", b'""', b"[]")
 
 
-def read_parts(raw: bytes) -> tuple[Part, ...]:
-    """Return the message's parts: thinking, then content, pictures and calls.
-
-    Raises:
-        NotLifted: not a message of this wire.
-    """
-    try:
-        return _read_parts(raw)
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
-
-
-def part_span(raw: bytes, index: int) -> Place:
-    """Return the place of one part.
-
-    Raises:
-        NotLifted: not a message of this wire, or it has no such part.
-    """
-    return place_of(read_parts(raw), index)
-
-
-def transcribe_turn(raw: bytes) -> tuple[str, ...]:
-    """Return the message for a summariser to read, one entry for each part.
-
-    Raises:
-        NotLifted: not a message of this wire.
-    """
-    return transcribe(_decoded(raw).role, read_parts(raw))
-
-
-def user_text(raw: bytes) -> str:
-    """Return what the user wrote, without what the sidecar added; "" for others.
-
-    Raises:
-        NotLifted: not a message of this wire.
-    """
-    return words_of(read_parts(raw)) if _decoded(raw).role == "user" else ""
-
-
-def _decoded(raw: bytes) -> _Message:
-    try:
-        return _message.decode(raw)
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
+def _role_of(raw: bytes) -> str:
+    return _message.decode(raw).role
 
 
 def _read_parts(raw: bytes) -> tuple[Part, ...]:
+    """Return the parts in order: thinking, then content, pictures and calls."""
     message = _message.decode(raw)
     members = object_members(raw)
     filled = {m.key: m for m in members if raw[m.start : m.end] not in _EMPTY}
@@ -137,3 +92,8 @@ def _tool_call(raw: bytes, place: Place) -> Part:
     call = _call.decode(raw[place[0] : place[1]])
     name, arguments = call.function.name, bytes(call.function.arguments).decode()
     return Part(TOOL_CALL, *place, arguments, call.id or name, name)
+
+
+READER = TurnReader(_read_parts, _role_of)
+read_parts, part_span = READER.read_parts, READER.part_span
+transcribe_turn, user_text = READER.transcribe_turn, READER.user_text

@@ -8,7 +8,6 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import Member
 from deuz_compiler.wires.members import array_elements, object_members
 from deuz_compiler.wires.parts import (
@@ -19,14 +18,11 @@ from deuz_compiler.wires.parts import (
     TEXT,
     TOOL_CALL,
     TOOL_RESULT,
-    UNREADABLE,
     Part,
     Place,
+    TurnReader,
     cut_places,
-    place_of,
     told,
-    transcribe,
-    words_of,
 )
 
 _KINDS = {"text": TEXT, "image_url": IMAGE, "file": DOCUMENT}
@@ -64,50 +60,8 @@ _call = msgspec.json.Decoder(_Call)
 _function = msgspec.json.Decoder(_Function)
 
 
-def read_parts(raw: bytes) -> tuple[Part, ...]:
-    """Return the message's parts: reasoning, then content, then calls.
-
-    Raises:
-        NotLifted: not a message of this wire.
-    """
-    try:
-        return _read_parts(raw)
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
-
-
-def part_span(raw: bytes, index: int) -> Place:
-    """Return the place of one part.
-
-    Raises:
-        NotLifted: not a message of this wire, or it has no such part.
-    """
-    return place_of(read_parts(raw), index)
-
-
-def transcribe_turn(raw: bytes) -> tuple[str, ...]:
-    """Return the message for a summariser to read, one entry for each part.
-
-    Raises:
-        NotLifted: not a message of this wire.
-    """
-    return transcribe(_role_of(raw), read_parts(raw))
-
-
-def user_text(raw: bytes) -> str:
-    """Return what the user wrote, without what the sidecar added; "" for others.
-
-    Raises:
-        NotLifted: not a message of this wire.
-    """
-    return words_of(read_parts(raw)) if _role_of(raw) == "user" else ""
-
-
 def _role_of(raw: bytes) -> str:
-    try:
-        role = _message.decode(raw).role
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
+    role = _message.decode(raw).role
     return _ROLES.get(role, role)
 
 
@@ -185,3 +139,8 @@ def _function_call(raw: bytes, member: Member) -> Part:
     called = _function.decode(raw[member.start : member.end])
     place = (member.start, member.end)
     return Part(TOOL_CALL, *place, called.arguments, called.name, called.name)
+
+
+READER = TurnReader(_read_parts, _role_of)
+read_parts, part_span = READER.read_parts, READER.part_span
+transcribe_turn, user_text = READER.transcribe_turn, READER.user_text

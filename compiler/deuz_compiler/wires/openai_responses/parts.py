@@ -27,13 +27,10 @@ from deuz_compiler.wires.parts import (
     TEXT,
     TOOL_CALL,
     TOOL_RESULT,
-    UNREADABLE,
     Part,
     Place,
-    place_of,
+    TurnReader,
     told,
-    transcribe,
-    words_of,
 )
 
 _KINDS = {
@@ -77,58 +74,16 @@ _piece = msgspec.json.Decoder(_Piece)
 _pieces = msgspec.json.Decoder(list[_Piece] | None)
 
 
-def read_parts(raw: bytes) -> tuple[Part, ...]:
-    """Return the item's parts.
-
-    Raises:
-        NotLifted: not an item of this wire.
-    """
-    try:
-        return _lone_text(raw) if raw[:1] == _QUOTE else _read_parts(raw)
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
-
-
-def part_span(raw: bytes, index: int) -> Place:
-    """Return the place of one part.
-
-    Raises:
-        NotLifted: not an item of this wire, or it has no such part.
-    """
-    return place_of(read_parts(raw), index)
-
-
-def transcribe_turn(raw: bytes) -> tuple[str, ...]:
-    """Return the item for a summariser to read, one entry for each part.
-
-    Raises:
-        NotLifted: not an item of this wire.
-    """
-    return transcribe(role_of(raw), read_parts(raw))
-
-
-def user_text(raw: bytes) -> str:
-    """Return what the user wrote, without what the sidecar added; "" for others.
-
-    Raises:
-        NotLifted: not an item of this wire.
-    """
-    return words_of(read_parts(raw)) if role_of(raw) == "user" else ""
-
-
-def role_of(raw: bytes) -> str:
-    """Return whose turn the item is, wire-neutral: outputs are a tool's.
-
-    Raises:
-        NotLifted: not an item of this wire.
-    """
+def _role_of(raw: bytes) -> str:
+    """Outputs are a tool's, a lone text is the user's."""
     if raw[:1] == _QUOTE:
         return "user"
-    try:
-        item = _item.decode(raw)
-    except UNREADABLE as fault:
-        raise NotLifted("unknown_shape") from fault
+    item = _item.decode(raw)
     return role_of_item(item.type or MESSAGE, item.role or "")
+
+
+def _find_parts(raw: bytes) -> tuple[Part, ...]:
+    return _lone_text(raw) if raw[:1] == _QUOTE else _read_parts(raw)
 
 
 def _lone_text(raw: bytes) -> tuple[Part, ...]:
@@ -216,3 +171,9 @@ def _place(raw: bytes, key: str) -> Place:
     if not found:
         raise NotLifted("unknown_shape")
     return found[0]
+
+
+READER = TurnReader(_find_parts, _role_of)
+read_parts, part_span = READER.read_parts, READER.part_span
+role_of = READER.role_of
+transcribe_turn, user_text = READER.transcribe_turn, READER.user_text
