@@ -23,7 +23,7 @@ from deuz_testing.line import Told, make_config, make_runtime
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "sources").glob("*.md"))]
 
 WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "prefix-verdicts.md": (
@@ -49,7 +49,7 @@ WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
         tuple(stage for stage in vocabulary.OVERFLOW_STAGES if stage != "preflight"),
         vocabulary.LAYERS,
     ),
-    "sources.md": (vocabulary.SOURCE_STATUSES,),
+    "sources/index.md": (vocabulary.SOURCE_STATUSES,),
 }
 """What each page explains, in the first column of its tables: these words, all of
 them, and no others. Nothing overflows in `preflight` before compacting ahead exists."""
@@ -320,12 +320,17 @@ def test_variables_that_exec_sets_are_in_clients() -> None:
     assert [name for name in base_urls("") if f"`{name}`" not in text] == []
 
 
-def test_every_page_is_in_the_index() -> None:
-    text = read("index.md")
+def test_every_page_is_in_the_index_of_its_folder_and_the_indexes_in_the_first() -> (
+    None
+):
+    missing = [
+        str(page.relative_to(DOCS))
+        for page in PAGES
+        if f"({page.name})" not in (page.parent / "index.md").read_text()
+    ]
 
-    missing = [page.name for page in PAGES if f"({page.name})" not in text]
-
-    assert missing == ["index.md"]
+    assert missing == ["index.md", "sources/index.md"]
+    assert "(sources/index.md)" in read("index.md")
 
 
 def test_every_relative_link_of_the_docs_leads_somewhere() -> None:

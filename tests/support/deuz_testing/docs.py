@@ -31,7 +31,7 @@ _BOUNDED = {
 
 def main() -> None:
     """Make every page of the docs anew."""
-    for page in sorted(DOCS.glob("*.md")):
+    for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text()
         made = remade(text)
         if made != text:
