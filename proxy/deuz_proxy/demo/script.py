@@ -43,6 +43,7 @@ class Step:
     """One turn of the user: what is asked, and what the tools give, if any is called.
 
     `system_note` is what a careless client writes in front of its system prompt.
+    Before the question somebody remembers `remembers`, or forgets `FACT`.
     """
 
     text: str
@@ -51,6 +52,12 @@ class Step:
     answer: str = "Understood."
     system_note: str = ""
     remark: str = ""
+    remembers: str = ""
+    forgets: bool = False
+
+
+FACT = "pool-freeze"
+"""The id of the one record that is remembered and forgotten while the agent talks."""
 
 
 def _log(service: str, count: int) -> str:
@@ -86,6 +93,12 @@ STEPS: tuple[Step, ...] = (
         answer="They wait for 3 seconds and then fail with pool_exhausted.",
     ),
     Step(
+        "May I make the connection pool larger today?",
+        answer="Not before Thursday.",
+        remembers="Until the database has moved on Thursday, nobody may change the "
+        "size of the connection pool.",
+    ),
+    Step(
         "Thanks. How do we roll back the last release?",
         answer="Promote the previous image; the database is never rolled back.",
         system_note="Current time: 2026-11-30 10:42:07. ",
@@ -102,6 +115,7 @@ STEPS: tuple[Step, ...] = (
         result=_log("payments", 190),
         answer="Every fifth attempt is a decline; those are final.",
     ),
+    Step("Then they do not hold a connection?", answer="No.", forgets=True),
     Step(
         "Compare it with the orders log.",
         tool="read_log",

@@ -1,4 +1,4 @@
-"""The demo: a fake provider, a sidecar with a sample source, and a scripted agent.
+"""The demo: a fake provider, a sidecar with sample sources, and a scripted agent.
 
 Rules:
 - Everything is real but the provider: sockets, files, ledger, metrics, page.
@@ -25,7 +25,15 @@ from deuz_proxy.demo.provider import (
     Text,
     ToolCall,
 )
-from deuz_proxy.demo.script import MODEL, STEPS, SYSTEM, TOOLS, WINDOW_TOKENS, Step
+from deuz_proxy.demo.script import (
+    FACT,
+    MODEL,
+    STEPS,
+    SYSTEM,
+    TOOLS,
+    WINDOW_TOKENS,
+    Step,
+)
 from deuz_proxy.demo.words import LEGEND, count_words, describe
 
 _CONFIG = """
@@ -42,6 +50,7 @@ context:
   refresh: {{deadline_ms: 3000}}
   sources:
     - {{id: notes, kind: rag, type: files, path: "{notes}"}}
+    - {{id: memory, kind: memory, type: store}}
     - id: rules
       kind: memory
       type: static
@@ -74,6 +83,7 @@ async def run_demo(*, tell: Tell, is_once: bool) -> int:
             path = _write_config(Path(folder), provider.url, is_once=is_once)
             async with running_app(Settings(path), {}) as app:
                 is_good = await _tell_story(app, tell)
+                is_good = is_good and _was_forgotten(provider)
                 if not is_once:
                     _tell_where(app, tell)
                     await _until_stopped()
@@ -121,8 +131,27 @@ async def _tell_story(app: App, tell: Tell) -> bool:
             tell(f"question {number}: {step.text}")
             if step.remark:
                 tell(f"    ({step.remark})")
+            await _operate(app, session, step, tell)
             seen += await _talk(app, session, history, step, tell)
     return _is_complete(seen, tell)
+
+
+async def _operate(
+    app: App, session: aiohttp.ClientSession, step: Step, tell: Tell
+) -> None:
+    """Do what somebody does at the admin address before the question is asked."""
+    path = f"/api/v1/memory/default/{FACT}"
+    url = f"{app.addresses.admin}{path}"
+    if step.remembers:
+        async with session.put(url, json={"text": step.remembers}) as reply:
+            reply.raise_for_status()
+        tell(f"    (somebody remembers a record: PUT {path})")
+    if step.forgets:
+        async with session.delete(url) as reply:
+            reply.raise_for_status()
+            gone = await reply.json()
+        blocks = count_words(gone["placements_redacted"], "block")
+        tell(f"    (somebody forgets it: DELETE {path}, taken out of {blocks})")
 
 
 async def _talk(
@@ -228,7 +257,7 @@ def _has_result(request: ProviderRequest, step: Step) -> bool:
 
 
 def _is_complete(seen: Sequence[Mapping[str, Any]], tell: Tell) -> bool:
-    """Check that the story was told: a break, a recovery, and no change of ours."""
+    """Check that the story was told: breaks, a recovery, and no unwanted change."""
     breaks = [
         told["verdict"] for told in seen if told["verdict"]["verdict"] == "broken"
     ]
@@ -241,15 +270,26 @@ def _is_complete(seen: Sequence[Mapping[str, Any]], tell: Tell) -> bool:
     placed = sum(
         placement["is_new"] for told in seen for placement in told["placements"]
     )
+    unwanted = sum(told["sidecar_mutations"] for told in seen)
     sums = (
         count_words(len(seen), "request"),
         f"{count_words(placed, 'block')} placed",
         count_words(len(breaks), "prefix break"),
         f"{count_words(len(recovered), 'overflow')} recovered",
+        f"{count_words(unwanted, 'change')} of the prefix by the sidecar unasked",
     )
     tell(f"\n{count_words(len(STEPS), 'question')}, {', '.join(sums)}\n\n{LEGEND}")
-    is_client = any(v["owner"] == "client" for v in breaks)
-    return bool(is_client and recovered and placed)
+    causes = {(v["cause"], v["owner"]) for v in breaks}
+    is_told = causes >= {("system_time", "client"), ("record_forgotten", "sidecar")}
+    return bool(is_told and recovered and placed and not unwanted)
+
+
+def _was_forgotten(provider: FakeProvider) -> bool:
+    """Tell whether the provider got the record, and no more once it was forgotten."""
+    (record,) = [step.remembers.encode() for step in STEPS if step.remembers]
+    (after,) = [step.text.encode() for step in STEPS if step.forgets]
+    told = [request.body for request in provider.requests if record in request.body]
+    return bool(told) and not any(after in body for body in told)
 
 
 def _tell_where(app: App, tell: Tell) -> None:

@@ -13,7 +13,8 @@ prefix     what stands at the front of a prompt, as the provider caches it
 extended   the same as before, and more behind it: all of it can be read from the cache
 broken     something in front changed, so what stands behind it is read anew
 returned   back to a prefix that was sent before
-owner      who can mend it: the client, the sidecar, time (ttl), the provider
+owner      who can mend it: the client, the sidecar, time (ttl), the provider; ours are
+           deliberate: record_forgotten, overflow_recovery
 context    looked up for a question (initial: for the first one, fresh-turn: for a new
            one) and placed behind it, where it stays in every later request
 More in docs/prefix-verdicts.md and docs/glossary.md."""

@@ -24,3 +24,12 @@ def test_one_turn_breaks_the_prefix_on_purpose_and_the_next_heals_it() -> None:
 
     assert "10:42:07" in STEPS[broken].system_note
     assert not STEPS[broken + 1].system_note
+
+
+def test_what_is_remembered_is_forgotten_later_and_said_by_nobody() -> None:
+    (remembered,) = [index for index, step in enumerate(STEPS) if step.remembers]
+    (forgotten,) = [index for index, step in enumerate(STEPS) if step.forgets]
+    said = "".join(step.text + step.result + step.answer for step in STEPS)
+
+    assert remembered + 1 < forgotten < len(STEPS) - 1
+    assert STEPS[remembered].remembers not in said
