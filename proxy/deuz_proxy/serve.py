@@ -103,7 +103,7 @@ async def _answer(
                 await _kept(story.call, attempt.compiled, runtime)
         story.totals = await relay.run()
     except asyncio.CancelledError:
-        story.totals = relay.totals("client_closed")
+        story.totals = relay.left()
         raise
     finally:
         await attempt.sent.reply.close()

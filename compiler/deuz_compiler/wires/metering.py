@@ -75,7 +75,7 @@ class ReplyMeter(Protocol):
         """Take the next bytes, already decompressed, in pieces of any size."""
 
     def close(self) -> ReplyFacts:
-        """Return the facts; nothing is fed afterwards."""
+        """Return the facts, the same ones each time; nothing is fed afterwards."""
 
 
 class Notes:
@@ -200,7 +200,7 @@ class WireReplies(msgspec.Struct, frozen=True):
 class StreamMeter:
     """Meters a stream of events."""
 
-    __slots__ = ("_cutter", "_framing", "_has_events", "_notes", "_wire")
+    __slots__ = ("_cutter", "_facts", "_framing", "_has_events", "_notes", "_wire")
 
     def __init__(
         self,
@@ -217,6 +217,7 @@ class StreamMeter:
         self._framing = framing
         self._cutter = framing.cutter()
         self._has_events = False
+        self._facts: ReplyFacts | None = None
 
     @property
     def decisive(self) -> str | None:
@@ -239,6 +240,11 @@ class StreamMeter:
 
     def close(self) -> ReplyFacts:
         """Read what is left and return the facts."""
+        if self._facts is None:
+            self._facts = self._close()
+        return self._facts
+
+    def _close(self) -> ReplyFacts:
         for block in self._cutter.close():
             if self._has_events or block[:1] not in b"{[":
                 self._read(block)
@@ -246,16 +252,14 @@ class StreamMeter:
                 # Some servers label a plain JSON error as an event stream.
                 _read_body(self._wire, self._notes, block)
         self._notes.faults += self._cutter.skipped_events
-        self._cutter.skipped_events = 0
         return self._notes.facts()
 
     def _read(self, block: bytes) -> None:
-        event = self._framing.read(block)
-        if event is None:
-            return
-        self._has_events = True
         try:
-            self._wire.read_event(self._notes, event)
+            event = self._framing.read(block)
+            if event is not None:
+                self._has_events = True
+                self._wire.read_event(self._notes, event)
         except UNREADABLE:
             self._notes.faults += 1
 
@@ -263,13 +267,14 @@ class StreamMeter:
 class BodyMeter:
     """Meters an answer in one JSON body; all is known at the end, `decisive` too."""
 
-    __slots__ = ("_held_bytes", "_notes", "_pieces", "_wire")
+    __slots__ = ("_facts", "_held_bytes", "_notes", "_pieces", "_wire")
 
     def __init__(self, wire: WireReplies, *, keeps_text: bool) -> None:
         self._wire = wire
         self._notes = Notes(keeps_text=keeps_text)
         self._pieces: list[bytes] = []
         self._held_bytes = 0
+        self._facts: ReplyFacts | None = None
 
     @property
     def decisive(self) -> str | None:
@@ -286,6 +291,11 @@ class BodyMeter:
 
     def close(self) -> ReplyFacts:
         """Read the body and return the facts."""
+        if self._facts is None:
+            self._facts = self._close()
+        return self._facts
+
+    def _close(self) -> ReplyFacts:
         body = b"".join(self._pieces).removeprefix(BYTE_ORDER_MARK)
         self._pieces.clear()
         if self._held_bytes > MAX_BODY_BYTES:
@@ -295,7 +305,6 @@ class BodyMeter:
             return self._close_as_stream(body)
         elif body:
             _read_body(self._wire, self._notes, body)
-        self._held_bytes = 0
         return self._notes.facts()
 
     def _close_as_stream(self, body: bytes) -> ReplyFacts:

@@ -4,6 +4,8 @@ Rules:
 - A chunk goes out before the meter sees its copy: the observer never delays.
 - A broken answer looks broken: the client's connection is ended, never tidied up.
 - A client that leaves ends the upstream's answer too.
+- One that was handed the final event has its answer: many leave at once then, before
+  the connection says so. Whether it was is asked only of a client that has left.
 - After a switch of the protocol, bytes go both ways, unread, until either side ends it.
 """
 
@@ -33,6 +35,9 @@ class Relay:
         self._first_byte: float | None = None
         self._error_text: list[bytes] = []
         self._error_bytes = 0
+        # What was held was metered first: until it is out, the meter is ahead.
+        self._is_level = False
+        self._is_through = False
 
     async def run(self) -> Totals:
         """Hand the whole answer through and return how it ended."""
@@ -44,18 +49,27 @@ class Relay:
             # What was held has been metered already.
             for chunk in self._sent.held:
                 await self._write(chunk)
+            self._is_level = True
             async for chunk in self._sent.rest:
                 await self._write(chunk)
                 self._meter(chunk)
+            self._is_through = True
             await self._client.finish()
         except UpstreamBroken as fault:
             self._client.abort()
             return self.totals("truncated", error=fault.code)
         except OSError:
-            return self.totals("client_closed")
+            return self.left()
         finally:
             await reply.close()
-        return self.totals("ok" if reply.status < _FIRST_BAD else "upstream_error")
+        return self.totals(self._whole)
+
+    def left(self) -> Totals:
+        """Return how it ended for a client that has left, with its answer or not."""
+        has_answer = self._is_through or (
+            self._is_level and self._sent.meter.close().is_complete
+        )
+        return self.totals(self._whole if has_answer else "client_closed")
 
     def totals(self, outcome: str, *, error: str | None = None) -> Totals:
         """Return what was relayed so far."""
@@ -67,6 +81,11 @@ class Relay:
             error=error,
             error_body=b"".join(self._error_text),
         )
+
+    @property
+    def _whole(self) -> str:
+        is_good = self._sent.reply.status < _FIRST_BAD
+        return "ok" if is_good else "upstream_error"
 
     async def _tunnel(self) -> Totals:
         """Hand bytes through in both directions; what came before the end arrives."""

@@ -22,6 +22,7 @@ from deuz_compiler.wires.reply import open_meter
 from deuz_compiler.wires.sse import MAX_EVENT_BYTES
 
 WIRES = ("anthropic", "openai_chat", "openai_responses")
+FRAMED = ("gemini", "ollama", "bedrock_converse", "bedrock_invoke")
 DELTA = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}]}\n\n'
 FINISH = (
     b'data: {"choices":[{"delta":{},"finish_reason":"stop"}],'
@@ -35,7 +36,7 @@ def meter_all(meter: metering.ReplyMeter, *chunks: bytes) -> ReplyFacts:
     return meter.close()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", [*WIRES, *FRAMED])
 @pytest.mark.parametrize("is_event_stream", [True, False])
 @given(chunks=st.lists(st.binary(max_size=60), max_size=8))
 def test_no_bytes_make_a_meter_raise(
@@ -44,6 +45,22 @@ def test_no_bytes_make_a_meter_raise(
     meter = open_meter(wire, is_event_stream=is_event_stream, keep_text=True)
 
     assert isinstance(meter_all(meter, *chunks), ReplyFacts)
+
+
+@pytest.mark.parametrize("is_event_stream", [True, False])
+@pytest.mark.parametrize(
+    "said",
+    [DELTA + FINISH, b'{"choices":[],"usage":{"prompt_tokens":3}}', b"nonsense", b"{["],
+)
+@pytest.mark.parametrize("wire", [*WIRES, *FRAMED])
+def test_a_meter_that_is_closed_again_tells_the_same(
+    wire: str, said: bytes, is_event_stream: bool
+) -> None:
+    meter = open_meter(wire, is_event_stream=is_event_stream)
+
+    facts = meter_all(meter, said)
+
+    assert meter.close() == facts
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -2,15 +2,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from deuz_compiler import open_meter
+from deuz_compiler import ReplyMeter, open_meter
 from deuz_proxy.calls import Sent
 from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.events import UpstreamCall
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.stages.relay import Relay
 from deuz_testing.scripted import GivenClient, Said, ScriptedReply
+from deuz_testing.streams import STREAMS, Stream
 
 HEADERS = ((b"X-A", b"1"),)
+CHAT = STREAMS["openai_chat"]
 
 
 class Journal(GivenClient):
@@ -21,29 +23,44 @@ class Journal(GivenClient):
         self.steps: list[str] = []
 
     async def write(self, chunk: bytes) -> None:
-        self.steps.append(f"client {chunk.decode()}")
+        self.steps.append(f"client {chunk.decode('latin-1')}")
         await super().write(chunk)
 
     def decode(self, chunk: bytes) -> bytes:
-        self.steps.append(f"meter {chunk.decode()}")
+        self.steps.append(f"meter {chunk.decode('latin-1')}")
         return chunk
 
 
-def sent(said: Said, client: Journal, *held: bytes) -> Sent:
+class LeavesAtTheEnd(Journal):
+    """A client that has left when it is told that the answer is over."""
+
+    async def finish(self) -> None:
+        raise ConnectionResetError
+
+
+def meter(stream: Stream) -> ReplyMeter:
+    return open_meter(stream.wire, is_event_stream=stream.is_event_stream)
+
+
+def sent(
+    said: Said, client: Journal, *held: bytes, by: ReplyMeter | None = None
+) -> Sent:
     reply = ScriptedReply(said)
     return Sent(
         reply=reply,
         held=held,
         rest=reply.chunks(),
-        meter=open_meter("anthropic", is_event_stream=False),
+        meter=by or open_meter("anthropic", is_event_stream=False),
         decode=client.decode,
         is_accepted=True,
         call=UpstreamCall(0.0, 0.0, said.status, None),
     )
 
 
-def relay(said: Said, client: Journal, *held: bytes) -> tuple[Relay, ScriptedReply]:
-    made = sent(said, client, *held)
+def relay(
+    said: Said, client: Journal, *held: bytes, by: ReplyMeter | None = None
+) -> tuple[Relay, ScriptedReply]:
+    made = sent(said, client, *held, by=by)
     assert isinstance(made.reply, ScriptedReply)
     times = iter(range(1000))
     return Relay(made, client, Watch(lambda: float(next(times)))), made.reply
@@ -110,6 +127,77 @@ async def test_a_client_that_left_ends_the_answer() -> None:
     assert client.chunks == [b"a"]
 
 
+@pytest.mark.parametrize("name", STREAMS)
+async def test_a_client_that_was_handed_the_final_event_has_its_answer(
+    name: str,
+) -> None:
+    client = Journal()
+    client.leaves_at = 2
+    stream = STREAMS[name]
+    said = Said(200, (stream.begin, stream.end, b"\n"))
+    way, reply = relay(said, client, by=meter(stream))
+
+    totals = await way.run()
+
+    assert reply.is_closed
+    assert (totals.outcome, totals.error) == ("ok", None)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+async def test_a_client_that_leaves_at_the_final_event_has_left(name: str) -> None:
+    client = Journal()
+    client.leaves_at = 1
+    stream = STREAMS[name]
+    way, _ = relay(Said(200, (stream.begin, stream.end)), client, by=meter(stream))
+
+    totals = await way.run()
+
+    assert totals.outcome == "client_closed"
+
+
+@pytest.mark.parametrize(
+    ("leaves_at", "outcome"), [(0, "client_closed"), (1, "client_closed"), (2, "ok")]
+)
+async def test_a_final_event_that_is_held_counts_once_it_was_handed_over(
+    leaves_at: int, outcome: str
+) -> None:
+    client = Journal()
+    client.leaves_at = leaves_at
+    held = (CHAT.begin, CHAT.end)
+    by = meter(CHAT)
+    for chunk in held:
+        by.feed(chunk)
+    way, _ = relay(Said(200, (b": more\n\n",)), client, *held, by=by)
+
+    totals = await way.run()
+
+    assert totals.outcome == outcome
+
+
+async def test_a_final_line_is_an_end_also_without_the_empty_line_behind_it() -> None:
+    client = Journal()
+    client.leaves_at = 2
+    said = Said(200, (CHAT.begin, CHAT.end.rstrip(b"\n"), b"\n\n"))
+    way, _ = relay(said, client, by=meter(CHAT))
+
+    totals = await way.run()
+
+    assert totals.outcome == "ok"
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(200, "ok"), (400, "upstream_error")])
+async def test_a_client_that_leaves_behind_the_last_byte_has_all_whatever_it_means(
+    status: int, outcome: str
+) -> None:
+    client = LeavesAtTheEnd()
+    way, reply = relay(Said(status, (b"no", b"thing known")), client)
+
+    totals = await way.run()
+
+    assert reply.is_closed
+    assert (totals.outcome, totals.response_bytes) == (outcome, 13)
+
+
 async def test_what_was_relayed_can_be_told_if_the_way_is_cut() -> None:
     client = Journal()
 
@@ -129,4 +217,5 @@ async def test_what_was_relayed_can_be_told_if_the_way_is_cut() -> None:
     with pytest.raises(Cut):
         await way.run()
 
-    assert way.totals("client_closed").response_bytes == 3
+    assert way.left().outcome == "client_closed"
+    assert way.left().response_bytes == 3

@@ -114,7 +114,12 @@ def read_frame(frame: bytes) -> ServerEvent:
     """Return the frame's event or exception by name, and its payload.
 
     The name is `?` where the headers tell none.
+
+    Raises:
+        ValueError: it is no frame, but a short body.
     """
+    if len(frame) < _PRELUDE.size:
+        raise ValueError("shorter than a frame")
     _, headers_bytes, _ = _PRELUDE.unpack_from(frame)
     end = min(_PRELUDE.size + headers_bytes, len(frame) - _CHECKSUM_BYTES)
     headers = dict(_headers(frame[_PRELUDE.size : end]))
