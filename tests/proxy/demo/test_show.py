@@ -1,7 +1,7 @@
 import socket
 
-from deuz_proxy.demo.show import _are_free, run_demo
 from deuz_proxy.demo.script import FACT
+from deuz_proxy.demo.show import _are_free, run_demo
 from deuz_proxy.demo.words import LEGEND
 
 
