@@ -76,6 +76,7 @@ class Keeper:
             notice=self.notice,
             environ=self._environ,
         )
+        self._telling.feed.list_workers = self._workers.describe
         admin = await self._telling.listen(
             settings.admin or config.admin.listen,
             readiness=self._reasons,

@@ -157,3 +157,46 @@ async def test_the_sides_of_a_holdout_stand_among_the_totals(
     assert "With context\n450 tokens / request" in totals
     assert "Held out\n450 tokens / request" in totals
     assert "held out" in await text_of(tab, "[data-id=r1] .route")
+
+
+def worker(number: int, **changes: Any) -> dict[str, object]:
+    told: dict[str, object] = {
+        "worker": number,
+        "process": 4_000 + number,
+        "is_serving": True,
+        "requests": 1_200 + number,
+        "in_flight": 0,
+        "failures": 0,
+    }
+    return told | changes
+
+
+async def test_each_of_several_workers_is_told_with_its_numbers(
+    tab: Tab, served: Served
+) -> None:
+    gone = worker(1, process=None, is_serving=False, in_flight=2, failures=1)
+    served.feed.list_workers = lambda: [worker(0), gone]
+    served.feed(finished("r1"))
+    await tab.open(served.url)
+    await tab.until(f"{ROWS}.length === 1")
+
+    shown = await text_of(tab, "#workers")
+
+    assert shown.splitlines() == [
+        "Worker 0: 1 200 requests",
+        "Worker 1: 1 201 requests, 2 in flight, 1 failure, not serving",
+    ]
+    bad = "[...document.querySelectorAll('#workers .bad')].map((w) => w.dataset.worker)"
+    assert await tab.run(bad) == ["1"]
+
+    served.feed.list_workers = lambda: [worker(0, requests=7), worker(1)]
+    served.feed(finished("r2"))
+
+    await tab.until("document.querySelector('#workers').innerText.includes(': 7 req')")
+    assert tab.complaints == []
+
+
+async def test_one_process_has_no_list_of_workers(tab: Tab, served: Served) -> None:
+    await open_session(tab, served)
+
+    assert await tab.run("document.querySelector('#workers').hidden") is True

@@ -96,6 +96,14 @@ def test_what_is_counted_is_what_was_sent(
         assert counted(sidecar, "deuz_events_lost_total") == 0
         assert counted(sidecar, "deuz_workers") == workers
         assert status["in_flight"] == 0
+        each = status["workers"]["each"]
+        assert [worker["worker"] for worker in each] == list(range(workers))
+        assert {worker["process"] for worker in each} == set(workers_of(sidecar))
+        assert sum(worker["requests"] for worker in each) == 640
+        assert all(worker["requests"] > 0 for worker in each)
+        assert {(w["in_flight"], w["failures"], w["is_serving"]) for w in each} == {
+            (0, 0, True)
+        }
         listed = told(sidecar, "/api/v1/requests?limit=500")["requests"]
         assert len({request["id"] for request in listed}) == 500
         # Unix time of other processes, not readings of clocks that differ.
@@ -120,6 +128,9 @@ def test_one_worker_dies_and_the_others_go_on(tmp_path: Path, provider: str) -> 
         until(lambda: told(sidecar, "/api/v1/status")["requests"] == 80)
         assert told(sidecar, "/readyz")["status"] == "ready"
         assert before[1] in workers_of(sidecar)
+        each = told(sidecar, "/api/v1/status")["workers"]["each"]
+        assert sorted(worker["failures"] for worker in each) == [0, 1]
+        assert sum(worker["requests"] for worker in each) == 80
         assert "worker" in sidecar.log.read_text()
 
 

@@ -78,6 +78,10 @@ class Workers:
         """How many accept requests."""
         return sum(slot.is_listening for slot in self._slots)
 
+    def describe(self) -> list[dict[str, object]]:
+        """Describe each worker in numbers, for JSON."""
+        return [slot.describe() for slot in self._slots]
+
     async def open(self) -> None:
         """Start all and return once they listen; to be closed also where it fails.
 
@@ -215,6 +219,19 @@ class _Slot:
         self.config: bytes | None = None
         self.is_listening = False
         self.silent = asyncio.Event()
+        self._requests = 0
+        self._failures = 0
+
+    def describe(self) -> dict[str, object]:
+        """Describe the place in numbers: over all processes that had it."""
+        return {
+            "worker": self.number,
+            "process": self.process.pid if self.process else None,
+            "is_serving": self.is_listening,
+            "requests": self._requests,
+            "in_flight": self._in_flight.total(),
+            "failures": self._failures,
+        }
 
     def begin(self, config: bytes) -> None:
         """Forget the process before this one."""
@@ -270,6 +287,7 @@ class _Slot:
         if lost:
             self._notice(EventsLost(sum(abs(n) for _, n in lost), lost))
         self._notice(WorkerEnded(self.number, is_failure, self.is_listening))
+        self._failures += is_failure
         self._in_flight.clear()
         self.process = self.channel = None
         if self._answer is not None and not self._answer.done():
@@ -288,6 +306,7 @@ class _Slot:
             self._in_flight[event.route] += 1
         elif isinstance(event, RequestFinished):
             self._in_flight[event.route] -= 1
+            self._requests += 1
         elif isinstance(event, EventsLost):
             for route, change in event.in_flight:
                 self._in_flight[route] += change

@@ -1,7 +1,7 @@
 // The live page: one snapshot, then the event stream behind it.
 
 import { Unauthorized, follow, keepToken, read, takeTokenFromAddress } from "/page/api.js";
-import { drawCommand, drawConversation, drawRequest, drawTotals, make } from "/page/draw.js";
+import { drawCommand, drawConversation, drawRequest, drawTotals, drawWorkers, make } from "/page/draw.js";
 import { isLoss } from "/page/words.js";
 
 // More cards than one reads back, few enough that a browser stays quick.
@@ -91,9 +91,17 @@ function draw() {
   const isEmpty = requests.size === 0;
   at("empty").hidden = !isEmpty;
   at("live").hidden = isEmpty;
-  if (status) at("totals").replaceChildren(...drawTotals(status));
+  if (status) drawStatus();
   drawConversations();
   drawRequests();
+}
+
+function drawStatus() {
+  at("totals").replaceChildren(...drawTotals(status));
+  // One process alone is the sidecar itself: its numbers are the totals.
+  const workers = status.workers?.each ?? [];
+  at("workers").hidden = workers.length < 2;
+  at("workers").replaceChildren(...drawWorkers(workers));
 }
 
 function drawRequests() {

@@ -282,6 +282,14 @@ function drawTotal(term, text, title = null, isBad = false) {
   return pair;
 }
 
+/** What each of several processes did, in the order of their places. */
+export function drawWorkers(workers) {
+  return workers.map((worker) => {
+    const title = worker.is_serving ? `Process ${worker.process}` : "Its process is gone, or not ready yet";
+    return make("li", { "data-worker": worker.worker, class: worker.is_serving && !worker.failures ? null : "bad", title }, words.workerWords(worker));
+  });
+}
+
 export function drawCommand(command, copy) {
   const button = make("button", { type: "button" }, "Copy");
   const code = make("code", null, command);

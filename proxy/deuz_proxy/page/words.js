@@ -143,6 +143,14 @@ export function groupWords(group) {
   return `${count(group.requests, "request")}: ${said.join(", ")}`;
 }
 
+export function workerWords(worker) {
+  const said = [`${count(worker.requests, "request")}`];
+  if (worker.in_flight) said.push(`${number(worker.in_flight)} in flight`);
+  if (worker.failures) said.push(count(worker.failures, "failure"));
+  if (!worker.is_serving) said.push("not serving");
+  return `Worker ${worker.worker}: ${said.join(", ")}`;
+}
+
 export function verdictName(verdict) {
   return verdict ? plain(verdict.verdict) : "not compared";
 }

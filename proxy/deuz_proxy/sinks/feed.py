@@ -11,7 +11,7 @@ Rules:
 import asyncio
 import re
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -58,6 +58,8 @@ class Feed:
         self._readers_kept = readers_kept
         self._readers: dict[int, Reader] = {}
         self._total = Total()
+        self.list_workers: Callable[[], Sequence[Described]] = tuple
+        """What each of several workers does; set by whoever has them."""
 
     def __call__(self, event: Event) -> None:
         """Take note of an event; never waits, and costs the same with any history."""
@@ -117,7 +119,7 @@ class Feed:
 
     def status(self) -> Described:
         """Describe what is counted over all requests since the start."""
-        return self._total.describe()
+        return self._total.describe(self.list_workers())
 
     def subscribe(self, after: str | None = None) -> "Reader | None":
         """Open a reader behind a place, or at the newest request; None: too many.

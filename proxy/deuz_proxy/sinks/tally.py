@@ -7,6 +7,7 @@ Rules:
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -244,8 +245,8 @@ class Total:
         if key in self.faults or len(self.faults) < FAULTS_KEPT:
             self.faults[key] += 1
 
-    def describe(self) -> Described:
-        """Describe the sums for JSON."""
+    def describe(self, workers: Sequence[Described] = ()) -> Described:
+        """Describe the sums for JSON, and beside them each of several workers."""
         return {
             "requests": self.requests,
             "in_flight": self.in_flight,
@@ -262,6 +263,7 @@ class Total:
                 "serving": self.workers,
                 "failures": self.worker_failures,
                 "events_lost": self.events_lost,
+                "each": list(workers),
             },
             "ledger": self.ledger
             and {

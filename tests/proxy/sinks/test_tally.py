@@ -146,7 +146,12 @@ def test_what_was_lost_with_a_worker_is_no_more_in_flight() -> None:
 
     described = total.describe()
     assert described["in_flight"] == 1
-    assert described["workers"] == {"serving": 0, "failures": 0, "events_lost": 3}
+    assert described["workers"] == {
+        "serving": 0,
+        "failures": 0,
+        "events_lost": 3,
+        "each": [],
+    }
 
 
 def test_workers_are_counted_while_they_serve_and_when_they_end_unasked() -> None:
@@ -159,8 +164,8 @@ def test_workers_are_counted_while_they_serve_and_when_they_end_unasked() -> Non
     ):
         total.add(event)
 
-    told = {"serving": 1, "failures": 2, "events_lost": 0}
-    assert total.describe()["workers"] == told
+    told = {"serving": 1, "failures": 2, "events_lost": 0, "each": [{"worker": 0}]}
+    assert total.describe([{"worker": 0}])["workers"] == told
 
 
 def test_prefix_changes_caused_by_the_sidecar_are_summed() -> None:
