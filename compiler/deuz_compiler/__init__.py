@@ -28,6 +28,7 @@ from deuz_compiler.placement.laws import (
     place_for_context,
     place_for_tail,
 )
+from deuz_compiler.prediction import predict_read
 from deuz_compiler.prefix import Prefix, Shared, plain_prefix, with_surface
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
@@ -227,6 +228,7 @@ __all__ = [
     "place_step",
     "plain_prefix",
     "plan_recovery",
+    "predict_read",
     "progress_of",
     "project",
     "read_parts",

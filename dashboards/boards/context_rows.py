@@ -43,6 +43,30 @@ CONTEXT = Row(
             quantiles("", "deuz_context_tokens", ROUTE),
         ),
         Panel(
+            "Shadow: what would become of the prefix",
+            "Would the prefix stay if context were added, and who would break it?",
+            (
+                Query(
+                    rate_by("prefix", "deuz_shadow_requests_total", ROUTE),
+                    "{{prefix}}",
+                ),
+            ),
+            kind="areas",
+            unit="reqps",
+            width=12,
+        ),
+        Panel(
+            "Shadow: tokens that would be added, and read",
+            "What would context cost, and how much would the cache give?",
+            (
+                Query(
+                    rate_by("type", "deuz_shadow_tokens_total", ROUTE),
+                    "{{type}}",
+                ),
+            ),
+            width=12,
+        ),
+        Panel(
             "Records by decision",
             "Why was a record taken or left out?",
             (

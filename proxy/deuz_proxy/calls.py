@@ -215,7 +215,8 @@ class Compiled(msgspec.Struct, frozen=True):
 
     `operations` are all that were applied, `own_cause` names a deliberate change of
     ours to what was sent before. `shortened` are those that made the history shorter
-    ahead of an overflow. `tail_tokens` are sent, but are no part of the prefix.
+    ahead of an overflow. `tail_tokens` are sent, but are no part of the prefix. `tried`
+    is what a mode that sends the client's own bytes would have sent in `compile`.
     """
 
     body: bytes | None
@@ -235,6 +236,8 @@ class Compiled(msgspec.Struct, frozen=True):
     passthrough: str | None = None
     tail: Tail | None = None
     tail_tokens: int = 0
+    tried: Prefix | None = None
+    tried_verdict: Verdict | None = None
 
 
 class Sent(msgspec.Struct, frozen=True):

@@ -46,6 +46,7 @@ upstreams:
   openai: {{url: "{provider}", wire: openai}}
 routes:
   - {{path: /v1/messages, upstream: anthropic, mode: compile}}
+  - {{path: /v1/chat/completions, upstream: openai, mode: shadow}}
 context:
   holdout: 0.001  # Nobody, as it comes out; but the sides are counted.
   sources:

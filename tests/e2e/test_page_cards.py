@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from deuz_compiler import Usage
-from deuz_proxy.observe.events import Placement
+from deuz_proxy.observe.events import Placement, Prediction
 from deuz_testing.browser import Tab
 from deuz_testing.feed_events import broken, finished
 from deuz_testing.served_page import ROWS, Served, open_session, text_of
@@ -200,3 +201,41 @@ async def test_one_process_has_no_list_of_workers(tab: Tab, served: Served) -> N
     await open_session(tab, served)
 
     assert await tab.run("document.querySelector('#workers').hidden") is True
+
+
+KEPT = Prediction("kept", "extended", None, 240, 3_330, 3_240)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "words"),
+    [
+        (
+            KEPT,
+            "Had context been added: the prefix would have stayed, 240 tokens added, "
+            "3 240 read from the cache",
+        ),
+        (
+            replace(KEPT, prefix="broken_by_client", cache_read_tokens=None),
+            "Had context been added: the prefix is broken by the client, with context "
+            "as without, 240 tokens added",
+        ),
+        (
+            replace(
+                KEPT,
+                prefix="broken_by_sidecar",
+                cause="record_forgotten",
+                added_tokens=1,
+            ),
+            "Had context been added: the sidecar would have broken the prefix (record "
+            "deleted on request), 1 token added, 3 240 read from the cache",
+        ),
+    ],
+)
+async def test_what_a_try_predicts_is_told_in_words(
+    tab: Tab, served: Served, prediction: Prediction, words: str
+) -> None:
+    served.feed(finished("r1", mode="shadow", prediction=prediction))
+    await tab.open(served.url)
+    await tab.until(f"{ROWS}.length === 1")
+
+    assert await text_of(tab, ".notes [data-note=prediction]") == words

@@ -233,6 +233,20 @@ HOLDOUT_TOKENS = _counter(
     GROUP,
     Label("type", vocabulary.TOKEN_TYPES),
 )
+SHADOW_REQUESTS = _counter(
+    "deuz_shadow_requests_total",
+    "deuz.shadow.requests",
+    "Requests that were only tried, by what context would have made of the prefix.",
+    ROUTE,
+    Label("prefix", vocabulary.PREDICTED_PREFIXES),
+)
+SHADOW_TOKENS = _counter(
+    "deuz_shadow_tokens_total",
+    "deuz.shadow.tokens",
+    "Tokens that would have been added, and read from the cache (predicted).",
+    ROUTE,
+    Label("type", vocabulary.PREDICTED_TOKENS),
+)
 CONTEXT_TOKENS = Metric(
     "deuz_context_tokens",
     "deuz.context.tokens",
@@ -342,8 +356,9 @@ METRICS = (
     REQUESTS, IN_FLIGHT, DURATION, FIRST_BYTE, OVERHEAD, PASSTHROUGH, TOKENS,
     USAGE_REPORTS, PREFIX_REQUESTS, PREFIX_BREAKS, PREFIX_LOST, PREFIX_MUTATIONS,
     CACHE_EXPECTED, CACHE_MISSED, CONTEXT_COMPILES, CONTEXT_RECORDS, CONTEXT_TOKENS,
-    HOLDOUT_REQUESTS, HOLDOUT_TOKENS, SOURCE_QUERIES, SOURCE_DURATION, OVERFLOW,
-    COMPACTION, COMPACTION_REMOVED, ESTIMATE_RATIO, LEDGER_OPERATIONS,
+    HOLDOUT_REQUESTS, HOLDOUT_TOKENS, SHADOW_REQUESTS, SHADOW_TOKENS, SOURCE_QUERIES,
+    SOURCE_DURATION, OVERFLOW, COMPACTION, COMPACTION_REMOVED, ESTIMATE_RATIO,
+    LEDGER_OPERATIONS,
     LEDGER_ENTRIES, LEDGER_BYTES, LEDGER_AVAILABLE, FAULTS, WORKERS, WORKER_FAILURES,
     EVENTS_LOST,
 )

@@ -123,6 +123,22 @@ class Compaction(msgspec.Struct, frozen=True):
     tokens_after: int
 
 
+class Prediction(msgspec.Struct, frozen=True):
+    """What adding context would have made of a request that was only tried.
+
+    `prefix` is `kept`, `broken_by_client` (as it is without) or `broken_by_sidecar`.
+    `input_tokens` are estimated; `cache_read_tokens` are predicted from what the
+    provider read of the client's own bytes, None if it did not say.
+    """
+
+    prefix: str
+    verdict: str
+    cause: str | None
+    added_tokens: int
+    input_tokens: int
+    cache_read_tokens: int | None
+
+
 class RequestStarted(msgspec.Struct, frozen=True):
     """A request was admitted."""
 
@@ -182,6 +198,7 @@ class RequestFinished(msgspec.Struct, frozen=True):
     trace: Trace | None = None
     group: str | None = None
     """`treated` or `held_out`, where there is a holdout and this may be compared."""
+    prediction: Prediction | None = None
 
     @property
     def overhead_seconds(self) -> float:

@@ -24,6 +24,8 @@ WIRES = (
 )
 MODES = ("off", "observe", "shadow", "compile")
 GROUPS = ("treated", "held_out")
+PREDICTED_PREFIXES = ("kept", "broken_by_client", "broken_by_sidecar")
+PREDICTED_TOKENS = ("added", "cache_read")
 OUTCOMES = ("ok", "upstream_error", "client_closed", "truncated", "refused")
 STAGES = ("admit", "recall", "compile", "forward", "recover", "settle", "total")
 

@@ -118,6 +118,7 @@ function drawNotes(request) {
   ];
   if (request.compile?.fallback) notes.unshift(["fault", `No context added: ${words.plain(request.compile.fallback)}`]);
   if (request.error) notes.unshift(["fault", `Error: ${words.plain(request.error)}`]);
+  if (request.prediction) notes.push(["prediction", words.predictionWords(request.prediction)]);
   const leftOut = words.leftOutWords(request.compile);
   if (leftOut) notes.push(["left-out", leftOut]);
   // Of a route that only watches it is the normal case, and its mode is in the head.

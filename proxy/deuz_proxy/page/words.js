@@ -211,6 +211,21 @@ export function placementWords(placement, shown = 3) {
   return `${done}: ${named}${more} — ${since}behind turn ${placement.turn}, ${count(placement.tokens, "token")}`;
 }
 
+const PREDICTED = {
+  kept: "the prefix would have stayed",
+  broken_by_client: "the prefix is broken by the client, with context as without",
+  broken_by_sidecar: "the sidecar would have broken the prefix",
+};
+
+/** What compiling would have made of a request that was only tried. */
+export function predictionWords(prediction) {
+  const { prefix, cause, added_tokens: added, cache_read_tokens: read } = prediction;
+  const why = prefix === "broken_by_sidecar" && cause ? ` (${causeWords(cause)})` : "";
+  const said = [`${PREDICTED[prefix] ?? plain(prefix)}${why}`, `${count(added, "token")} added`];
+  if (isKnown(read)) said.push(`${number(read)} read from the cache`);
+  return `Had context been added: ${said.join(", ")}`;
+}
+
 /** What a compile left out; a request that added and left out nothing says nothing. */
 export function leftOutWords(compile) {
   return compile?.excluded ? `${count(compile.excluded, "record")} left out: the reasons are under Details` : null;

@@ -38,6 +38,7 @@ def describe_request(event: RequestFinished) -> Described:
         "verdict": msgspec.to_builtins(event.verdict),
         "segments": msgspec.to_builtins(event.segments),
         "placements": msgspec.to_builtins(event.placements),
+        "prediction": msgspec.to_builtins(event.prediction),
         "usage": describe_usage(event.usage),
         "usage_status": event.usage_status,
         "estimated_input_tokens": event.estimated_input_tokens,

@@ -8,6 +8,7 @@ Rules:
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from deuz_compiler import (
     Envelope,
     Fold,
     Operation,
+    Prefix,
     Prune,
     Surface,
     Verdict,
@@ -36,6 +38,7 @@ from deuz_proxy.calls import Call, Compiled, Known, Tail
 from deuz_proxy.errors import ContextRefused
 from deuz_proxy.observe.events import Compile
 from deuz_proxy.offers import compile_gathered, describe_compile, make_block
+from deuz_proxy.predicting import tried_baselines
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.tails import copy_of, make_tail
 
@@ -157,13 +160,8 @@ def lay_out(
     if own_cause is None and any(b.is_ledger_lost for b in sighting.baselines[:1]):
         # What was missing has come back, and breaks the prefix a second time.
         own_cause = _LEDGER_LOST
-    verdict = judge(
-        sighting.baselines,
-        current,
-        body=envelope.body,
-        kept=runtime.tracker.kept_text,
-        own_cause=own_cause,
-    )
+    laid = _Laid(envelope, surface, operations, own_cause)
+    tried = _tried(call, inbound, laid)
     reference = matching_baseline(sighting.baselines, current)
     ours = surface.ours(envelope.lead) if is_changed else ()
     return Compiled(
@@ -172,15 +170,56 @@ def lay_out(
         inbound=inbound,
         outbound=outbound,
         sighting=sighting,
-        verdict=_located(
-            _named(verdict, envelope, surface, operations), envelope, surface
-        ),
+        verdict=_judged(laid, sighting.baselines, current, runtime),
         shares=segment_shares(reference, outbound, ours),
         operations=operations,
         passthrough=None if is_changed else call.passthrough,
         tail=tail,
         tail_tokens=passing.tokens if passing and is_changed else 0,
+        tried=tried,
+        tried_verdict=_judged(
+            laid,
+            tried_baselines(sighting.baselines),
+            replace(current, outbound=tried),
+            runtime,
+        )
+        if tried is not None
+        else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """A request with its surface, and what is known of it, as it is to be judged."""
+
+    envelope: Envelope
+    surface: Surface
+    operations: Operations
+    own_cause: str | None
+
+
+def _tried(call: Call, inbound: Prefix, laid: _Laid) -> Prefix | None:
+    """Return what would be sent, where the mode only tries; None in any other mode."""
+    if call.target.mode != "shadow" or not call.identity.is_known:
+        return None
+    if not laid.surface.edits:
+        return inbound
+    return with_surface(inbound, laid.envelope, laid.surface)
+
+
+def _judged(
+    laid: _Laid, baselines: Sequence[Baseline], current: Baseline, runtime: Runtime
+) -> Verdict:
+    envelope, surface = laid.envelope, laid.surface
+    verdict = judge(
+        baselines,
+        current,
+        body=envelope.body,
+        kept=runtime.tracker.kept_text,
+        own_cause=laid.own_cause,
+    )
+    named = _named(verdict, envelope, surface, laid.operations)
+    return _located(named, envelope, surface)
 
 
 def _named(

@@ -36,6 +36,7 @@ from deuz_proxy.observe.events import (
 )
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import Seen, observe_overflow
+from deuz_proxy.predicting import predict_call
 from deuz_proxy.runtime import Runtime
 
 _DELIBERATE = ("overflow_recovery", "record_forgotten")
@@ -124,6 +125,7 @@ def current_baseline(call: Call, compiled: Compiled) -> Baseline:
         call.at,
         ttl,
         is_ledger_lost=compiled.is_ledger_lost,
+        tried=compiled.tried,
     )
 
 
@@ -267,6 +269,7 @@ def _finished(
         sidecar_mutations=_mutations(verdict, compiled),
         trace=call.trace,
         group=call.group,
+        prediction=predict_call(call, compiled, facts.usage),
     )
 
 

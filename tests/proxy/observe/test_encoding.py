@@ -15,7 +15,14 @@ from deuz_proxy.observe.events import (
     RequestFinished,
     WorkerStarted,
 )
-from deuz_testing.events import TRACE, compiled, finished, ledger_used, overflown
+from deuz_testing.events import (
+    PREDICTION,
+    TRACE,
+    compiled,
+    finished,
+    ledger_used,
+    overflown,
+)
 from deuz_testing.events import started as start
 
 FULL = overflown(
@@ -25,7 +32,8 @@ FULL = overflown(
     placements=(Placement(1, ("a", "b"), 3, is_new=True),),
     error="upstream_broken",
     passthrough="observe",
-    group="treated",
+    group="held_out",
+    prediction=PREDICTION,
 )
 EVENTS: list[Event] = [
     start(),

@@ -22,6 +22,7 @@ SUMMARY_FIELDS = {
     "passthrough",
     "path",
     "placements",
+    "prediction",
     "route",
     "segments",
     "sidecar_mutations",

@@ -1,7 +1,7 @@
 from prometheus_client import CollectorRegistry
 
 from deuz_compiler import Usage
-from deuz_proxy.observe.events import RequestFinished, UpstreamCall
+from deuz_proxy.observe.events import Prediction, RequestFinished, UpstreamCall
 from deuz_proxy.sinks.families import Bounds, Factory
 from deuz_proxy.sinks.groups import Groups
 from deuz_testing.events import finished
@@ -62,3 +62,22 @@ def test_an_unknown_group_is_other() -> None:
 
     name = "deuz_holdout_requests_total"
     assert value(registry, name, group="other", outcome="ok") == 1
+
+
+def test_what_was_predicted_of_a_try_counts_with_and_without_a_group() -> None:
+    kept = Prediction("kept", "extended", None, 240, 3_330, 3_000)
+    unknown = Prediction("broken_by_client", "broken", "system_time", 10, 99, None)
+
+    registry = counted(
+        finished(prediction=kept),
+        finished(prediction=kept, group="held_out"),
+        finished(prediction=unknown),
+        finished(),
+    )
+
+    requests, tokens = "deuz_shadow_requests_total", "deuz_shadow_tokens_total"
+    assert value(registry, requests, prefix="kept") == 2
+    assert value(registry, requests, prefix="broken_by_client") == 1
+    assert value(registry, requests, prefix="broken_by_sidecar") is None
+    assert value(registry, tokens, type="added") == 490
+    assert value(registry, tokens, type="cache_read") == 6_000

@@ -21,7 +21,14 @@ from deuz_proxy.sinks.families import Bounds
 from deuz_proxy.sinks.otlp import Protocol, resolve_targets
 from deuz_proxy.sinks.prometheus import PrometheusSink
 from deuz_proxy.sinks.telemetry import Identity, Telemetry, open_telemetry
-from deuz_testing.events import TRACE, compiled, finished, ledger_used, overflown
+from deuz_testing.events import (
+    PREDICTION,
+    TRACE,
+    compiled,
+    finished,
+    ledger_used,
+    overflown,
+)
 from deuz_testing.otlp import (
     heard_at_root,
     read_attributes,
@@ -132,7 +139,9 @@ def test_spans_are_sent_while_the_process_runs() -> None:
 def test_otlp_metrics_show_what_prometheus_shows() -> None:
     with running_collector() as collector:
         exporting = Exporting(collector.endpoint)
-        exporting.tell(overflown(compile=compiled(), group="treated"))
+        exporting.tell(
+            overflown(compile=compiled(), group="held_out", prediction=PREDICTION)
+        )
         exporting.prometheus(ledger_used())
         exporting.telemetry.close(10)
 

@@ -10,6 +10,7 @@ from deuz_proxy.observe.events import (
     Compile,
     LedgerUsed,
     Overflow,
+    Prediction,
     RecordDecision,
     RequestFinished,
     RequestStarted,
@@ -69,6 +70,9 @@ _PLAIN = RequestFinished(
 def started(route: str = "chat") -> RequestStarted:
     """Return the start of a request."""
     return RequestStarted("r-1", route, "openai_chat", STARTED_AT)
+
+
+PREDICTION = Prediction("kept", "extended", None, 240, 1_340, 900)
 
 
 def finished(**changes: Any) -> RequestFinished:
