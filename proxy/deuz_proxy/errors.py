@@ -187,6 +187,7 @@ class SourceFailed(SidecarError):
     """A source answered wrongly or not at all; `reason` is one of `REASONS`."""
 
     code = "source_failed"
+    NOT_READY: ClassVar[str] = "not_ready"
     REASONS: ClassVar[Mapping[str, str]] = {
         "unreachable": "no connection",
         "tls": "no TLS connection",
@@ -201,6 +202,7 @@ class SourceFailed(SidecarError):
         "tool": "an error of the tool",
         "protocol": "an answer against the protocol",
         "closed": "it is closed",
+        NOT_READY: "it still reads what it will answer from",
     }
 
     def __init__(self, *, source: str, reason: str) -> None:

@@ -10,6 +10,7 @@ Rules:
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -17,6 +18,7 @@ from tempfile import mkdtemp
 from pydantic import SecretStr
 
 from deuz_proxy.app import Addresses, Settings
+from deuz_proxy.config.context import FilesSource, SourceConfig
 from deuz_proxy.config.ledger import MEMORY
 from deuz_proxy.config.load import load_config
 from deuz_proxy.config.memory import IN_PROCESS, SQLITE, memory_url
@@ -97,7 +99,7 @@ class Keeper:
         """Let all workers take a new config; what one cannot prepare none takes."""
         # Also a worker that starts later opens the stores that the others have.
         stores = {name: getattr(self._serving.config, name) for name in _STORES}
-        shared = config.model_copy(update=stores)
+        shared = shared_config(config.model_copy(update=stores), self._folder)
         runtime = await self._serving.prepare(shared)
         try:
             await self._workers.prepare(pack_config(shared))
@@ -125,7 +127,19 @@ def shared_config(config: Config, folder: Path) -> Config:
     if memory == IN_PROCESS:
         url = f"{SQLITE}{folder / 'memory.db'}"
         changed["memory"] = config.memory.model_copy(update={"url": SecretStr(url)})
+    sources = tuple([_with_index(each, folder) for each in config.context.sources])
+    changed["context"] = config.context.model_copy(update={"sources": sources})
     return config.model_copy(update=changed)
+
+
+def _with_index(source: SourceConfig, folder: Path) -> SourceConfig:
+    """Return a source over files with an index that all processes share."""
+    if not isinstance(source, FilesSource) or source.index is not None:
+        return source
+    # By what is in it, so that a reload finds the one that it can go on with.
+    content = repr((source.path, source.ignore)).encode()
+    name = f"files-{sha256(content).hexdigest()[:16]}.db"
+    return source.model_copy(update={"index": folder / name})
 
 
 @asynccontextmanager

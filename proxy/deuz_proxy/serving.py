@@ -32,6 +32,10 @@ from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates
 from deuz_proxy.stores.memory_build import MemoryStore, open_memory
 
+# A start waits so long for a folder that is not required. A reload waits to the end:
+# meanwhile the sources of before answer.
+_FOLDER_SECONDS = 2.0
+
 
 class Serving:
     """The parts of the line. What it opens is closed by the owner's stack."""
@@ -66,7 +70,12 @@ class Serving:
             memory_url(config.memory, config.ledger.url), words_of=words_of
         )
         self._stack.push_async_callback(records.close)
-        sources = await build_sources(config, records=records, open_past=open_past)
+        sources = await build_sources(
+            config,
+            records=records,
+            open_past=open_past,
+            folder_seconds=_FOLDER_SECONDS,
+        )
         self.runtime = Runtime(
             config=config,
             upstreams=upstreams,

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from deuz_proxy.app import Settings
+from deuz_proxy.config.context import FilesSource
 from deuz_proxy.config.ledger import file_of
 from deuz_proxy.config.load import load_config, parse_config
 from deuz_proxy.config.memory import memory_url
@@ -169,6 +170,31 @@ def test_what_is_in_memory_becomes_files_of_the_folder(tmp_path: Path) -> None:
     assert file_of(shared.ledger.url) == tmp_path / "ledger.db"
     memory = memory_url(shared.memory, shared.ledger.url)
     assert file_of(memory) == tmp_path / "memory.db"
+
+
+def test_processes_share_the_index_of_a_folder(tmp_path: Path) -> None:
+    for name in ("docs", "more", "own"):
+        (tmp_path / name).mkdir()
+    sources = (
+        "{type: files, id: a, path: ./docs}",
+        "{type: files, id: b, path: ./more}",
+        "{type: files, id: c, path: ./own, index: own.db}",
+    )
+
+    def indexes(*listed: str) -> list[Path | None]:
+        text = f"context: {{sources: [{', '.join(listed)}]}}"
+        config = parse_config(text, name="x", folder=tmp_path, environ={})
+        shared = shared_config(config, Path("/kept")).context.sources
+        return [each.index for each in shared if isinstance(each, FilesSource)]
+
+    a, b, c = indexes(*sources)
+    (other,) = indexes("{type: files, id: a, path: ./docs, ignore: [x]}")
+    (again,) = indexes("{type: files, id: renamed, path: ./docs}")
+
+    assert a is not None
+    assert (a.parent, c) == (Path("/kept"), tmp_path / "own.db")
+    assert len({a, b, c, other}) == 4
+    assert again == a
 
 
 async def test_a_reload_changes_no_store(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 _FAILURES = ("late", "failed")
+# Not ready, or nobody waited: neither a failure nor an answer.
+_TELLS_NOTHING = (None, "skipped")
 _LONGEST_FACTOR = 16
 
 
@@ -62,7 +64,7 @@ class Breakers:
         if status in _FAILURES:
             breaker.failures += 1
             self._rest(breaker, was_tried=was_tried)
-        elif status is not None:
+        elif status not in _TELLS_NOTHING:
             self._breakers[source] = _Breaker()
 
     def _rest(self, breaker: _Breaker, *, was_tried: bool) -> None:

@@ -1,10 +1,11 @@
 """Sources from their config; the list of types is written out here."""
 
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
-from deuz_proxy.config.context import FilesSource, SourceConfig, StaticSource
+from deuz_proxy.config.context import FilesSource, StaticSource
 from deuz_proxy.config.inside import SkillsSource, TranscriptSource
 from deuz_proxy.config.memory import StoreSource
 from deuz_proxy.config.model import Config
@@ -21,6 +22,14 @@ from deuz_proxy.sources.store import StoredRecords
 from deuz_proxy.sources.transcript import Past, Transcript
 
 OpenPast = Callable[[str], Awaitable[Past]]
+OtherSource = (
+    StaticSource
+    | HttpSource
+    | StoreSource
+    | SkillsSource
+    | TranscriptSource
+    | McpSource
+)
 
 
 async def build_sources(
@@ -28,18 +37,24 @@ async def build_sources(
     *,
     records: Records | None = None,
     open_past: OpenPast | None = None,
+    folder_seconds: float = math.inf,
 ) -> tuple[Source, ...]:
     """Return the configured sources, ready to be asked.
 
     `records` is the memory store, `open_past` opens one of what was said before. A
-    folder is read now, so that no request waits for it; one that cannot be read is
-    answered for when it is asked.
+    folder is read now, for so many seconds, or to the end where it is required; then
+    it reads on by itself. One that cannot be read is answered for when it is asked.
 
     Raises:
         StoreUnusable: a store of what was said cannot be opened.
     """
     return tuple(
-        [await _build(each, records, open_past) for each in config.context.sources]
+        [
+            await _build_files(each, folder_seconds)
+            if isinstance(each, FilesSource)
+            else await _build(each, records, open_past)
+            for each in config.context.sources
+        ]
     )
 
 
@@ -60,7 +75,7 @@ def transcripts_of(sources: Iterable[Source]) -> tuple[Transcript, ...]:
 
 
 async def _build(
-    source: SourceConfig, records: Records | None, open_past: OpenPast | None
+    source: OtherSource, records: Records | None, open_past: OpenPast | None
 ) -> Source:
     match source:
         case StaticSource():
@@ -73,10 +88,8 @@ async def _build(
             made = FolderSkills(source, clock=time.monotonic)
         case TranscriptSource():
             made = await _build_transcript(source, open_past)
-        case McpSource():
-            made = await _build_mcp(source)
         case _:
-            made = await _build_files(source)
+            made = await _build_mcp(source)
     return made
 
 
@@ -86,10 +99,10 @@ def _build_store(source: StoreSource, records: Records | None) -> Source:
     return StoredRecords(source, records, clock=time.time)
 
 
-async def _build_files(source: FilesSource) -> Source:
+async def _build_files(source: FilesSource, most_seconds: float) -> Source:
     files = FolderFiles(source, clock=time.monotonic)
     with contextlib.suppress(StoreFailed):
-        await files.warm()
+        await files.warm(most_seconds=most_seconds)
     return files
 
 

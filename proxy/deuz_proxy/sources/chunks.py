@@ -73,7 +73,7 @@ def chunk_plain(text: str) -> tuple[Chunk, ...]:
     Three backticks mean nothing here: in code they are as often in a string.
     """
     blocks = _BLANK_LINES.split(_unix(text).strip("\n"))
-    parts = (part for block in blocks for part in _cut_lines(block.split("\n")))
+    parts = (part for block in blocks for part in _cut_block(block))
     pieces = _pieces(part for part in parts if part.strip())
     return tuple(Chunk(str(number), piece) for number, piece in enumerate(pieces, 1))
 
@@ -88,7 +88,7 @@ def _sections(lines: Sequence[str]) -> Iterator[_Section]:
     fence = ""
     for line in lines:
         fence = _fence_after(fence, line)
-        heading = None if fence else _HEADING.match(line)
+        heading = _HEADING.match(line) if "#" in line and not fence else None
         if heading is None:
             section.lines.append(line)
             continue
@@ -102,6 +102,9 @@ def _sections(lines: Sequence[str]) -> Iterator[_Section]:
 
 def _fence_after(fence: str, line: str) -> str:
     """Return the fence that is open after the line, empty for none."""
+    # Most lines: told without a regular expression.
+    if "```" not in line and "~~~" not in line:
+        return fence
     found = _FENCE.match(line)
     if found is None:
         return fence
@@ -174,6 +177,14 @@ def _cut(block: str) -> Iterator[str]:
         yield block
     elif fence:
         yield from _cut_fence(block.split("\n"), fence[1])
+    else:
+        yield from _cut_lines(block.split("\n"))
+
+
+def _cut_block(block: str) -> Iterator[str]:
+    # As `_cut_lines` would, line by line.
+    if len(block) < MOST_CHARACTERS:
+        yield block
     else:
         yield from _cut_lines(block.split("\n"))
 

@@ -72,11 +72,29 @@ def list_folder(
     Raises:
         OSError: the folder itself cannot be read.
     """
-    root = folder.resolve(strict=True)
     listing = Listing()
+    for _ in fill_listing(listing, folder, most_files=most_files, ignored=ignored):
+        pass
+    return listing
+
+
+def fill_listing(
+    listing: Listing,
+    folder: Path,
+    *,
+    most_files: int = MOST_FILES,
+    ignored: Sequence[str] = (),
+) -> Iterator[None]:
+    """Do as `list_folder` into the listing, file by file, for who must stop between.
+
+    Raises:
+        OSError: the folder itself cannot be read.
+    """
+    root = folder.resolve(strict=True)
     walk = _Walk(listing.skipped, tuple(ignored))
     left_bytes = MOST_TOTAL_BYTES
     for entry, name in walk.entries(root, ""):
+        yield
         found = _found(entry, name, root, listing.skipped)
         if found is None:
             continue
@@ -85,7 +103,6 @@ def list_folder(
             listing.files.append(found)
         else:
             listing.skipped[TOO_MANY] += 1
-    return listing
 
 
 def read_text(found: Found) -> str:

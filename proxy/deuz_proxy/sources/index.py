@@ -5,22 +5,25 @@ Rules:
 - A score is the share of the best BM25 that the query could reach: 0 to 1, alike for
   small and large folders. Words that nobody wrote count against it.
 - Ties end at name and position: the same folder and query give the same answer.
+- A file's readers are not held up by who writes it, and see each change as a whole.
 """
 
 import math
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from deuz_proxy.private_files import make_private
 from deuz_proxy.sources.chunks import Chunk
-from deuz_proxy.sources.words import words_of
+from deuz_proxy.sources.words import KeptWords, words_of
 
 # Raised whenever words, chunks or tables change: an older file is built anew.
 _VERSION = 1
 IN_PROCESS = ":memory:"
 _BUSY_SECONDS = 5.0
+_LOG_BYTES = 16_777_216
 # The rarest words carry a query; the rest of a pasted log is only work.
 _MOST_KNOWN_WORDS = 32
 # Unknown words lower the score, but a page of them must not hide a good hit.
@@ -32,6 +35,7 @@ _LEAST_IDF = 1e-6
 _SATURATION = 2.2
 
 _SCHEMA = """
+CREATE TABLE changes (number INTEGER);
 CREATE TABLE files (
     name TEXT PRIMARY KEY, modified_ns INTEGER, size_bytes INTEGER, digest BLOB,
     skipped TEXT
@@ -46,7 +50,7 @@ CREATE VIRTUAL TABLE words USING fts5(
 );
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, row);
 """
-_TABLES = ("vocabulary", "words", "chunks", "files")
+_TABLES = ("vocabulary", "words", "chunks", "files", "changes")
 _SEARCH = """
 SELECT chunks.name, chunks.chunk, chunks.text, bm25(words, 2.0, 1.0) AS rank
 FROM words JOIN chunks ON chunks.id = words.rowid
@@ -87,6 +91,7 @@ class ChunkIndex:
         self._connection = sqlite3.connect(
             location, timeout=_BUSY_SECONDS, isolation_level=None
         )
+        self._words = KeptWords()
         try:
             self._build()
         except sqlite3.Error:
@@ -102,12 +107,18 @@ class ChunkIndex:
         rows = self._connection.execute("SELECT * FROM files").fetchall()
         return {name: Stamp(*rest) for name, *rest in rows}
 
+    def is_filled(self) -> bool:
+        """Tell whether a change was committed since the index was made."""
+        (changes,) = self._connection.execute("SELECT count(*) FROM changes").fetchone()
+        return bool(changes)
+
     def begin(self) -> None:
         """Open a change; other processes wait, readers see the state before it."""
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
         """Make the change visible, as a whole."""
+        self._connection.execute("INSERT OR REPLACE INTO changes (rowid) VALUES (1)")
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
@@ -124,33 +135,37 @@ class ChunkIndex:
 
     def replace(self, name: str, stamp: Stamp, chunks: Iterable[Chunk]) -> None:
         """Put these chunks in place of those the file had."""
-        self.remove(name)
+        self._remove_chunks(name)
         self.mark(name, stamp)
-        for position, chunk in enumerate(chunks):
-            cursor = self._connection.execute(
-                "INSERT INTO chunks (name, position, chunk, title, text)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (name, position, chunk.id, chunk.title, chunk.text),
-            )
-            self._connection.execute(
-                "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
-                (cursor.lastrowid, *_columns(name, chunk.title, chunk.text)),
-            )
+        (last,) = self._connection.execute("SELECT max(id) FROM chunks").fetchone()
+        rows = list(enumerate(chunks, (last or 0) + 1))
+        self._connection.executemany(
+            "INSERT INTO chunks (id, name, position, chunk, title, text)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            [(row, name, row, each.id, each.title, each.text) for row, each in rows],
+        )
+        self._connection.executemany(
+            "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
+            [(row, *self._columns(name, each.title, each.text)) for row, each in rows],
+        )
 
     def remove(self, name: str) -> None:
         """Forget the file and its chunks."""
+        self._remove_chunks(name)
+        self._connection.execute("DELETE FROM files WHERE name = ?", (name,))
+
+    def _remove_chunks(self, name: str) -> None:
         rows = self._connection.execute(
             "SELECT id, title, text FROM chunks WHERE name = ?", (name,)
         ).fetchall()
-        for row, title, text in rows:
-            # The index keeps no text: it must be told what it was given.
-            self._connection.execute(
-                "INSERT INTO words (words, rowid, title, body)"
-                " VALUES ('delete', ?, ?, ?)",
-                (row, *_columns(name, title, text)),
-            )
+        if not rows:
+            return
+        # The index keeps no text: it must be told what it was given.
+        self._connection.executemany(
+            "INSERT INTO words (words, rowid, title, body) VALUES ('delete', ?, ?, ?)",
+            [(row, *self._columns(name, title, text)) for row, title, text in rows],
+        )
         self._connection.execute("DELETE FROM chunks WHERE name = ?", (name,))
-        self._connection.execute("DELETE FROM files WHERE name = ?", (name,))
 
     def search(self, text: str, *, limit: int, min_score: float) -> Sequence[Hit]:
         """Return the best chunks for the text, none for a text without known words."""
@@ -184,24 +199,37 @@ class ChunkIndex:
         weight = missed - sum(negative for negative, _ in asked)
         return [word for _, word in asked], _SATURATION * weight
 
+    def _columns(self, name: str, title: str, text: str) -> tuple[str, str]:
+        """Return what is indexed of a chunk: where it stands, and what it says."""
+        body = text.removeprefix(title)
+        return self._words.join(f"{name} {title}"), self._words.join(body)
+
     def _build(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
+        with suppress(sqlite3.OperationalError):
+            # Another process does the same just now.
+            self._connection.execute("PRAGMA journal_mode = WAL")
+        # A power cut may cost the newest change: it is made again.
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+        # Asked before: who only reads must not wait for one that writes.
+        if self._version() != _VERSION:
+            self._connection.execute("BEGIN IMMEDIATE")
+            if self._version() != _VERSION:
+                self._make_tables()
+            self._connection.execute("COMMIT")
+
+    def _version(self) -> int:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if version != _VERSION:
-            for table in _TABLES:
-                self._connection.execute(f"DROP TABLE IF EXISTS {table}")
-            for statement in _SCHEMA.split(";")[:-1]:
-                self._connection.execute(statement)
-            self._connection.execute(f"PRAGMA user_version = {_VERSION}")
-        self._connection.execute("COMMIT")
+        return int(version)
+
+    def _make_tables(self) -> None:
+        for table in _TABLES:
+            self._connection.execute(f"DROP TABLE IF EXISTS {table}")
+        for statement in _SCHEMA.split(";")[:-1]:
+            self._connection.execute(statement)
+        self._connection.execute(f"PRAGMA user_version = {_VERSION}")
 
 
 def _idf(rows: int, holding: int) -> float:
     """Return a word's weight as FTS5 works it out."""
     return max(_LEAST_IDF, math.log((rows - holding + 0.5) / (holding + 0.5)))
-
-
-def _columns(name: str, title: str, text: str) -> tuple[str, str]:
-    """Return what is indexed of a chunk: where it stands, and what it says."""
-    body = text.removeprefix(title)
-    return " ".join(words_of(f"{name} {title}")), " ".join(words_of(body))

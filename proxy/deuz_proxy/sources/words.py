@@ -4,6 +4,7 @@ Rules:
 - A word is letters and digits only, so no word can be an operator of the index.
 - Case, accents and English plurals are folded; `getUserName` is also three words.
 - Chinese, Japanese and Korean have no spaces: they are taken in pairs of characters.
+- Texts share most of their words: what is worked out for one is kept for the next.
 """
 
 import re
@@ -18,6 +19,52 @@ _CJK = re.compile(
 )
 # Longer runs are encoded data: they would fill the index and never be asked for.
 _LONGEST_WORD = 64
+# What `words_of` could make a word of, with the joints of identifiers.
+_UNBROKEN = re.compile(r"\w+")
+_ASCII_BREAKS = bytes(
+    code if chr(code).isalnum() or code == ord("_") else ord(" ") for code in range(128)
+) + bytes(128)
+# Of 50 MB of documents and code: 6 million words, 220 000 different ones.
+_MOST_KEPT = 50_000
+
+
+class KeptWords:
+    """`words_of` for many texts: a run that comes again is not worked out again.
+
+    Bounded: what was not met among the last different ones is let go. One thread's own.
+    """
+
+    def __init__(self) -> None:
+        self._runs = _Runs()
+
+    def join(self, text: str) -> str:
+        """Return the search words of the text, with spaces between them."""
+        if text.isascii():
+            # Half the time of a regular expression; most texts are all ASCII.
+            runs = text.encode().translate(_ASCII_BREAKS).split()
+        else:
+            runs = [run.encode() for run in _UNBROKEN.findall(text)]
+        return b" ".join(map(self._runs.__getitem__, runs)).decode()
+
+
+class _Runs(dict[bytes, bytes]):
+    """Runs of letters, digits and `_`, and the words of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._older: dict[bytes, bytes] = {}
+
+    def __missing__(self, run: bytes) -> bytes:
+        words = self._older.get(run)
+        if words is None:
+            words = " ".join(words_of(run.decode())).encode()
+        # A longer one is hardly a word, so hardly met again.
+        if len(run) <= _LONGEST_WORD:
+            if len(self) >= _MOST_KEPT:
+                self._older = dict(self)
+                self.clear()
+            self[run] = words
+        return words
 
 
 def words_of(text: str) -> Iterator[str]:

@@ -257,7 +257,7 @@ async def _answered(
     start = runtime.monotonic()
     error = None
     found: Sequence[Candidate] = ()
-    status: Literal["ok", "empty", "late", "failed"]
+    status: Literal["ok", "empty", "late", "failed", "skipped"]
     try:
         async with asyncio.timeout_at(deadline):
             found = _bounded(await source.find(query), query.limit)
@@ -270,7 +270,8 @@ async def _answered(
         # A source that cancels itself has not cancelled the request.
         status, error = "failed", "cancelled"
     except Exception as fault:  # noqa: BLE001  # A source may be anybody's code.
-        status, error = "failed", _error_of(fault)
+        error = _error_of(fault)
+        status = "skipped" if error == SourceFailed.NOT_READY else "failed"
     seconds = runtime.monotonic() - start
     return SourceAnswer(source.id, source.kind, status, seconds, error), found
 

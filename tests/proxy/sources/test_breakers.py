@@ -55,6 +55,17 @@ def test_an_answer_between_failures_starts_the_count_again(
     assert breakers.admit("kb")
 
 
+def test_a_source_that_is_not_ready_has_neither_failed_nor_answered(
+    breakers: Breakers,
+) -> None:
+    fail(breakers, 2)
+    breakers.note("kb", "skipped")
+
+    assert breakers.admit("kb")
+    breakers.note("kb", "failed")
+    assert not breakers.admit("kb")
+
+
 def test_after_its_rest_one_request_tries_and_others_go_without(
     breakers: Breakers, clock: Clock
 ) -> None:

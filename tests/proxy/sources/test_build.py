@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from deuz_proxy.errors import StoreFailed
+from deuz_proxy.errors import SourceFailed, StoreFailed
 from deuz_proxy.ports import Query
 from deuz_proxy.sources.build import build_sources, make_breakers, transcripts_of
 from deuz_proxy.sources.files import FolderFiles
@@ -37,6 +37,26 @@ async def test_sources_are_built_in_the_order_of_the_config(tmp_path: Path) -> N
     assert isinstance(kb, HttpService)
     (found,) = await docs.find(Query("rivers", "default", 5))
     assert "sea" in found.text
+    await docs.close()
+
+
+async def test_a_large_folder_is_waited_for_no_longer_than_is_said(
+    tmp_path: Path,
+) -> None:
+    text = "\n\n".join([f"Rivers run to the sea, {n} times." for n in range(2_000)])
+    for number in range(40):
+        (tmp_path / f"{number:02}.txt").write_text(text)
+    config = make_config(more=SOURCES.format(path=tmp_path))
+    query = Query("rivers", "default", 5)
+
+    docs, *_ = await build_sources(config, folder_seconds=0.0)
+    with pytest.raises(SourceFailed) as early:
+        await docs.find(query)
+    await docs.close()
+    docs, *_ = await build_sources(config)
+
+    assert early.value.reason == SourceFailed.NOT_READY
+    assert len(await docs.find(query)) == 5
     await docs.close()
 
 

@@ -10,37 +10,39 @@ import pytest
 import pytest_asyncio
 
 from deuz_proxy.config.context import FilesSource
-from deuz_proxy.errors import StoreFailed
+from deuz_proxy.errors import SourceFailed, StoreFailed
 from deuz_proxy.ports import Query
 from deuz_proxy.sources.files import FolderFiles
 from deuz_proxy.sources.folder import Found, read_text
 
 
 class ManualClock:
-    """A clock that stands still, but for `step` at each time it is asked."""
+    """A clock that stands still."""
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.step = 0.0
 
     def __call__(self) -> float:
-        self.now += self.step
         return self.now
 
 
 class Reader:
     """A reader of files that keeps their names and may be held up."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.names: list[str] = []
         self.failing = ""
+        self.held = ""
+        self.seconds = 0.0
+        self._clock = clock
         self.is_reading = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._gate = threading.Event()
         self._gate.set()
 
-    def hold(self) -> None:
-        """Make the next file wait."""
+    def hold(self, name: str = "") -> None:
+        """Make the next file wait, or the one of this name."""
+        self.held = name
         self._gate.clear()
 
     def release(self) -> None:
@@ -51,8 +53,10 @@ class Reader:
         self.names.append(file.name)
         if file.name == self.failing:
             raise OSError
-        self._loop.call_soon_threadsafe(self.is_reading.set)
-        self._gate.wait(10)
+        if self.held in ("", file.name):
+            self._loop.call_soon_threadsafe(self.is_reading.set)
+            self._gate.wait(10)
+        self._clock.now += self.seconds
         return read_text(file)
 
 
@@ -74,8 +78,8 @@ Open = Callable[..., FolderFiles]
 
 
 @pytest_asyncio.fixture
-async def reader() -> Reader:
-    return Reader()
+async def reader(clock: ManualClock) -> Reader:
+    return Reader(clock)
 
 
 @pytest_asyncio.fixture
@@ -190,20 +194,6 @@ async def test_the_folder_is_looked_at_once_a_second_at_most(
     clock.now += 0.99
     assert await found(source, "hats") == []
     clock.now += 0.02
-    assert await found(source, "hats") == ["new.md#repairs"]
-
-
-async def test_a_slow_look_makes_the_next_one_wait(
-    source: FolderFiles, docs: Path, clock: ManualClock
-) -> None:
-    clock.step = 0.5
-    await source.warm()
-    clock.step = 0.0
-    (docs / "new.md").write_text("# Repairs\nHats are mended.\n")
-
-    clock.now += 9.9
-    assert await found(source, "hats") == []
-    clock.now += 0.2
     assert await found(source, "hats") == ["new.md#repairs"]
 
 
@@ -355,6 +345,86 @@ async def test_a_closed_source_fails_and_closes_again(source: FolderFiles) -> No
 
     with pytest.raises(StoreFailed):
         await found(source, "return days")
+
+
+async def held_in_a_first_look(source: FolderFiles, reader: Reader) -> None:
+    """Return once the look waits in its second slice."""
+    reader.seconds = 1.0
+    reader.hold("shipping.txt")
+    await source.warm(most_seconds=0.0)
+    await reader.is_reading.wait()
+
+
+async def test_who_asks_during_a_first_look_is_told_and_it_goes_on_by_itself(
+    source: FolderFiles, docs: Path, reader: Reader
+) -> None:
+    (docs / "third.txt").write_text("Hats are mended.\n")
+    await held_in_a_first_look(source, reader)
+
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(attempted(source, "return days"))
+        await asyncio.sleep(0)
+        reader.release()
+    after = await until_ready(source, "hats")
+
+    assert asking.result() == "not_ready"
+    assert after == ["third.txt#1"]
+    assert reader.names == ["returns.md", "shipping.txt", "third.txt"]
+
+
+async def attempted(source: FolderFiles, text: str) -> list[str] | str:
+    """Return what is found, or why nothing is answered."""
+    try:
+        return await found(source, text)
+    except SourceFailed as fault:
+        return fault.reason
+
+
+async def until_ready(source: FolderFiles, text: str) -> list[str] | str:
+    while (answer := await attempted(source, text)) == "not_ready":
+        pass
+    return answer
+
+
+async def test_a_required_folder_is_waited_for(
+    open_source: Open, reader: Reader
+) -> None:
+    reader.seconds = 1.0
+    source = open_source(required=True)
+    await source.warm(most_seconds=0.0)
+
+    assert reader.names == ["returns.md", "shipping.txt"]
+    assert await found(source, "return days") == ["returns.md#returns"]
+
+
+async def test_a_look_that_is_not_waited_for_any_more_goes_on(
+    source: FolderFiles, reader: Reader
+) -> None:
+    reader.seconds = 1.0
+    reader.hold("returns.md")
+    async with asyncio.TaskGroup() as group:
+        warming = group.create_task(source.warm())
+        await reader.is_reading.wait()
+        warming.cancel()
+    reader.release()
+
+    assert await until_ready(source, "return days") == ["returns.md#returns"]
+
+
+async def test_a_fault_after_the_first_slice_is_told_to_who_asks(
+    source: FolderFiles, docs: Path, reader: Reader
+) -> None:
+    reader.failing = "third.txt"
+    (docs / "third.txt").write_text("Hats are mended.\n")
+    await held_in_a_first_look(source, reader)
+    reader.release()
+
+    reader.seconds = 0.0
+    with pytest.raises(StoreFailed):
+        await until_ready(source, "hats")
+    reader.failing = ""
+
+    assert await found(source, "hats") == ["third.txt#1"]
 
 
 async def test_what_is_ignored_is_not_found(open_source: Open) -> None:

@@ -273,3 +273,41 @@ def test_operators_of_the_index_are_words_like_any_other(
     put(index, {"a": "near and or not col x y a"})
 
     assert isinstance(search(index, text), list)
+
+
+def test_an_index_is_filled_once_a_change_was_made_even_an_empty_one(
+    tmp_path: Path,
+) -> None:
+    first, second = (
+        ChunkIndex(str(tmp_path / "i.db")),
+        ChunkIndex(str(tmp_path / "i.db")),
+    )
+
+    first.begin()
+    first.replace("a", STAMP, [Chunk("1", "alpha")])
+    first.rollback()
+    before = (first.is_filled(), second.is_filled())
+    first.begin()
+    first.commit()
+
+    assert before == (False, False)
+    assert (first.is_filled(), second.is_filled()) == (True, True)
+    first.close()
+    second.close()
+
+
+def test_readers_of_a_file_are_not_held_up_by_a_change(tmp_path: Path) -> None:
+    writer = ChunkIndex(str(tmp_path / "i.db"))
+    put(writer, SHOP)
+    writer.begin()
+    # More than SQLite keeps in its own memory.
+    for number in range(300):
+        writer.replace(f"{number}", STAMP, [Chunk("1", "shipping " * 2_000)])
+
+    reader = ChunkIndex(str(tmp_path / "i.db"))
+
+    assert names(reader, "free shipping") == ["shipping.md"]
+    writer.commit()
+    assert len(names(reader, "free shipping")) == 9
+    reader.close()
+    writer.close()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_proxy.sources.words import words_of
+from deuz_proxy.sources.words import KeptWords, words_of
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,22 @@ def test_words_of_words_are_the_same_words(text: str) -> None:
     assert list(words_of(" ".join(once)))[: len(once)] or not once
     for word in once:
         assert next(iter(words_of(word)))
+
+
+@given(st.lists(st.text(st.characters(codec=None), max_size=80), max_size=4))
+def test_kept_words_are_the_words(texts: list[str]) -> None:
+    kept = KeptWords()
+
+    for text in texts * 2:
+        assert kept.join(text).split() == list(words_of(text))
+
+
+def test_kept_words_stay_right_when_more_were_met_than_are_kept() -> None:
+    kept = KeptWords()
+
+    for first in range(0, 150_000, 1_000):
+        text = " ".join(
+            f"getUser{n}s snake_{n} days" for n in range(first, first + 999)
+        )
+        assert kept.join(text).split() == list(words_of(text))
+    assert kept.join("getUser7s days") == "getuser7 get user7 day"

@@ -157,6 +157,40 @@ async def test_a_source_that_keeps_failing_rests_and_is_not_asked(told: Told) ->
     assert len(failing.asked) == 2
 
 
+async def test_a_source_that_is_not_ready_is_skipped_and_asked_again(
+    told: Told,
+) -> None:
+    reading = FixedSource(
+        found=SourceFailed(source="docs", reason=SourceFailed.NOT_READY), id="docs"
+    )
+    config = make_config(more="context: {refresh: {rest_after: 1}}")
+    runtime = make_runtime(config, told, sources=[reading, FixedSource()])
+
+    seen = [await statuses(runtime, told) for _ in range(2)]
+
+    expected = {"docs": ("skipped", "not_ready"), "rules": ("ok", None)}
+    assert seen == [expected, expected]
+    assert len(reading.asked) == 2
+
+
+async def test_a_required_source_that_is_not_ready_is_one_that_failed(
+    told: Told,
+) -> None:
+    more = (
+        "context: {sources: [{id: rules, kind: memory, type: static,"
+        " required: true, records: []}]}"
+    )
+    not_ready = SourceFailed(source="rules", reason=SourceFailed.NOT_READY)
+    source = FixedSource(found=not_ready, is_required=True)
+    closed = make_runtime(
+        make_config(on_error="closed", more=more), told, sources=[source]
+    )
+
+    await (
+        conversation(closed) >> request(BODY) << client_is_refused("context_refused")
+    )
+
+
 async def test_a_required_source_that_rests_is_one_that_failed(told: Told) -> None:
     more = (
         "context: {refresh: {rest_after: 1}, sources: [{id: rules, kind: memory,"
