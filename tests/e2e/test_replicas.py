@@ -16,8 +16,14 @@ from typing import Any
 
 import pytest
 
-from deuz_testing.redis_process import RedisProcess, running_redis
+from deuz_testing.redis_process import (
+    KINDS,
+    REDIS_TLS,
+    RedisProcess,
+    running_redis,
+)
 from deuz_testing.sidecar_process import Sidecar, running_sidecar
+from deuz_testing.tls import make_certificate
 
 pytestmark = pytest.mark.e2e
 
@@ -28,7 +34,7 @@ context:
   refresh: {{min_steps: 1, deadline_ms: 5000}}
   sources:
     - {{id: docs, kind: rag, type: files, path: "{docs}"}}
-ledger: {{url: "{ledger}", deadline_ms: {deadline}}}
+ledger: {{url: "{ledger}", deadline_ms: {deadline}, ca_file: {ca_file}}}
 """
 TURNS = 8
 BLOCK = b"</deuz_context>"
@@ -121,12 +127,18 @@ class Fleet:
         self.stack = ExitStack()
         self.count = 0
 
-    def start(self, ledger: str, *, deadline: int = 5_000) -> Sidecar:
+    def start(
+        self, ledger: str, *, deadline: int = 5_000, ca_file: Path | None = None
+    ) -> Sidecar:
         self.count += 1
         folder = self.folder / f"sidecar-{self.count}"
         folder.mkdir()
         config = CONFIG.format(
-            upstream=self.upstream.url, docs=self.docs, ledger=ledger, deadline=deadline
+            upstream=self.upstream.url,
+            docs=self.docs,
+            ledger=ledger,
+            deadline=deadline,
+            ca_file="null" if ca_file is None else f'"{ca_file}"',
         )
         return self.stack.enter_context(running_sidecar(folder, config))
 
@@ -266,6 +278,39 @@ def test_a_server_that_takes_connections_and_says_nothing_hangs_nobody(
         assert max(r["timings"]["duration_seconds"] for r in requests) < 3
         assert not admin(sidecar, "status")["ledger"]["is_available"]
         assert "does not answer" in sidecar.log.read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_go_on_with_each_others_conversations_on_every_kind_of_server(
+    fleet: Fleet, kind: str
+) -> None:
+    with running_redis(kind=kind) as process:
+        pair = [fleet.start(process.url, ca_file=process.ca_file) for _ in range(2)]
+
+        for turn in range(TURNS):
+            fleet.ask(pair[turn % 2], turn)
+
+        assert fleet.upstream.take()[-1].count(BLOCK) >= 2
+        told = [each for sidecar in pair for each in verdicts(sidecar)]
+        assert sorted(told) == [("extended", None)] * (TURNS - 1) + [("first", None)]
+
+
+@pytest.mark.needs("redis-server")
+def test_a_server_that_cannot_prove_itself_costs_blocks_and_no_request(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    other = make_certificate(tmp_path) / "cert.pem"
+    with running_redis(kind=REDIS_TLS) as process:
+        sidecar = fleet.start(process.url, deadline=200, ca_file=other)
+
+        for turn in range(TURNS):
+            fleet.ask(sidecar, turn)
+
+        with process.client() as client:
+            assert client.dbsize() == 0
+    assert len(fleet.upstream.take()) == TURNS
+    assert not admin(sidecar, "status")["ledger"]["is_available"]
+    assert "its certificate is not vouched for" in sidecar.log.read_text()
 
 
 @pytest.mark.needs("redis-server")

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from deuz_proxy.config.ledger import is_tls
 from deuz_proxy.config.model import BUILT_IN_UPSTREAMS, Config
 from deuz_proxy.config.nodes import Document, Place, Tree
 from deuz_proxy.config.values import nearest, split_address
@@ -112,8 +113,18 @@ def _folders(document: Document, folder: Path) -> Iterator[Fault]:
 
 
 def _certificates(document: Document, folder: Path) -> Iterator[Fault]:
-    for place, source in _items(document, "context", "sources"):
-        named = _text(source, "ca_file")
+    sections = [*_items(document, "context", "sources")]
+    ledger = document.at(("ledger",))
+    if isinstance(ledger, dict):
+        sections.append((("ledger",), ledger))
+        if _text(ledger, "ca_file") and not is_tls(_text(ledger, "url")):
+            # Who names certificates believes that they are looked at.
+            yield (
+                ("ledger", "ca_file"),
+                "is for rediss:// and valkeys:// alone (allowed: none)",
+            )
+    for place, section in sections:
+        named = _text(section, "ca_file")
         if named and not Path(folder, Path(named).expanduser()).is_file():
             yield (*place, "ca_file"), "is not a file that exists (allowed: a file)"
 

@@ -14,7 +14,8 @@ from deuz_proxy.config.section import Section
 
 MEMORY = "memory://"
 _SQLITE = "sqlite:///"
-_REDIS = ("redis", "rediss", "valkey", "valkeys")
+_OVER_TLS = ("rediss", "valkeys")
+_REDIS = ("redis", "valkey", *_OVER_TLS)
 _ALLOWED = "allowed: memory://, sqlite:///FILE, redis://HOST:PORT/DATABASE"
 _LAST_DATABASE = 1_000_000
 
@@ -27,6 +28,11 @@ class LedgerConfig(Section):
         repr=False,
         description="`memory://`: in this process; `sqlite:///FILE`: in a file; "
         "`redis://`, `rediss://`, `valkey://`, `valkeys://`: in a server.",
+    )
+    ca_file: Path | None = Field(
+        default=None,
+        description="Certificates (PEM) that those of a `rediss://` or `valkeys://` "
+        "server are checked against; default: the system's.",
     )
     max_entries: int = Field(
         default=100_000, ge=1, description="Places kept; the least recently used go."
@@ -56,6 +62,12 @@ class LedgerConfig(Section):
         file = file_of(url)
         folder = Path((info.context or {}).get("folder", Path()))
         return url if file is None else f"{_SQLITE}{Path(folder, file.expanduser())}"
+
+    @field_validator("ca_file")
+    @classmethod
+    def _resolve(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        folder = (info.context or {}).get("folder", Path())
+        return None if path is None else Path(folder, path.expanduser())
 
 
 def url_fault(url: str) -> str | None:
@@ -89,6 +101,11 @@ def shown_url(url: str) -> str:
 def is_server(url: str) -> bool:
     """Tell whether the URL names a Redis or Valkey server."""
     return url.partition(":")[0] in _REDIS
+
+
+def is_tls(url: str) -> bool:
+    """Tell whether the URL names a server that is reached over TLS."""
+    return url.partition(":")[0] in _OVER_TLS
 
 
 def _server_fault(url: str) -> str | None:

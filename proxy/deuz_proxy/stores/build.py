@@ -127,7 +127,9 @@ async def _open_server(config: LedgerConfig, stack: AsyncExitStack) -> _Place:
     from deuz_proxy.stores import redis_conversations, redis_server, redis_shelf  # noqa: PLC0415
 
     server = redis_server.RedisServer(
-        config.url, connect_seconds=config.deadline_ms / 1000
+        config.url,
+        connect_seconds=config.deadline_ms / 1000,
+        ca_file=config.ca_file,
     )
     stack.push_async_callback(server.close)
     await server.open()

@@ -5,14 +5,17 @@ Rules:
 - What a newer version left is refused, at the start or when it turns up, and never
   written to. Older forms stay aside under keys of their own and expire.
 - A connection that died while idle costs one more try, within the same deadline.
+- Over TLS its certificate must be vouched for and name it; if not, it counts as down.
 """
 
 import asyncio
 import logging
+import ssl
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import BlockingConnectionPool, Redis, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -42,7 +45,14 @@ _log = logging.getLogger("deuz_proxy")
 class RedisServer:
     """A server at a URL that the config checked. Used from the loop's thread only."""
 
-    def __init__(self, url: str, *, connect_seconds: float, schema: int = SCHEMA):
+    def __init__(
+        self,
+        url: str,
+        *,
+        connect_seconds: float,
+        ca_file: Path | None = None,
+        schema: int = SCHEMA,
+    ) -> None:
         self._shown = shown_url(url)
         self._schema = schema
         self._is_checked = False
@@ -53,6 +63,8 @@ class RedisServer:
             socket_connect_timeout=connect_seconds,
             retry=Retry(NoBackoff(), 1),
         )
+        if issubclass(pool.connection_class, SSLConnection):
+            pool.connection_class = _tls_connection(self._trusted(ca_file))
         self._client = Redis(connection_pool=pool)
         self._scripts: dict[str, Any] = {}
 
@@ -78,7 +90,7 @@ class RedisServer:
                 "ledger %s does not answer (%s): requests go on without it until it "
                 "does; see ledger.url",
                 self._shown,
-                type(fault).__name__,
+                _kind_of(fault),
             )
         return self
 
@@ -136,8 +148,41 @@ class RedisServer:
             _log.warning("%s", fault)
             raise RedisError from None
 
+    def _trusted(self, ca_file: Path | None) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=ca_file)
+        except OSError:
+            raise self._unusable("its ca_file cannot be read") from None
+
     def _unusable(self, reason: str) -> StoreUnusable:
         return StoreUnusable(store=f"ledger {self._shown}", reason=reason)
+
+
+def _tls_connection(trusted: ssl.SSLContext) -> Any:
+    """Return what makes connections that trust so.
+
+    By itself the client reads the system's certificates for each connection anew, which
+    holds up the loop, and trusts them beside those it is told.
+    """
+
+    def made(**options: Any) -> SSLConnection:
+        connection = SSLConnection(**options)
+        connection.ssl_context.context = trusted
+        return connection
+
+    return made
+
+
+def _kind_of(fault: BaseException) -> str:
+    """Return what kind of fault it is; its own words may name the address."""
+    each: BaseException | None = fault
+    while each is not None:
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return "its certificate is not vouched for, or names another server"
+        if isinstance(each, ssl.SSLError):
+            return "it does not speak TLS as we do"
+        each = each.__cause__ or each.__context__
+    return type(fault).__name__
 
 
 def _literal(prefix: bytes) -> bytes:

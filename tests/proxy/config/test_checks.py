@@ -44,6 +44,29 @@ def test_certificates_that_are_not_there_are_a_mistake(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("ledger", "faults"),
+    [
+        ("{url: 'rediss://h', ca_file: ca.pem}", []),
+        ("{url: 'valkeys://h', ca_file: ca.pem}", []),
+        ("{url: 'rediss://h', ca_file: no.pem}", ["is not a file that exists"]),
+        ("{url: 'redis://h', ca_file: ca.pem}", ["is for rediss://"]),
+        ("{ca_file: ca.pem}", ["is for rediss://"]),
+        ("{url: 'rediss://h'}", []),
+    ],
+)
+def test_a_ledgers_certificates_are_there_and_looked_at(
+    tmp_path: Path, ledger: str, faults: list[str]
+) -> None:
+    (tmp_path / "ca.pem").write_text("")
+
+    told = found(f"ledger: {ledger}", tmp_path)
+
+    assert [place for place, _, _ in told] == [("ledger", "ca_file")] * len(faults)
+    for (_, _, words), expected in zip(told, faults, strict=True):
+        assert words.startswith(expected)
+
+
 def test_a_source_whose_package_is_missing_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

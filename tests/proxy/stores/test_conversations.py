@@ -1,8 +1,9 @@
 """What every place of conversations promises, for a file and for a server."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from deuz_proxy.stores.redis_server import RedisServer
 from deuz_proxy.stores.sqlite_conversations import SqliteConversations
 from deuz_proxy.stores.sqlite_file import connect, open_file
 from deuz_proxy.stores.sqlite_thread import SqliteThread
-from deuz_testing.redis_process import RedisProcess, running_redis
+from deuz_testing.redis_process import KINDS, RedisProcess, running_redis
 
 NEW = Save(
     name="c1",
@@ -29,22 +30,23 @@ NOTHING = Ask((), None, None, 0, ())
 
 
 @pytest.fixture(scope="module")
-def process() -> Iterator[RedisProcess]:
-    with running_redis() as server:
-        yield server
+def processes() -> Iterator[Callable[[str], RedisProcess]]:
+    """Start one server of each kind that is asked for."""
+    with ExitStack() as stack:
+        yield cache(lambda kind: stack.enter_context(running_redis(kind=kind)))
 
 
-@pytest.fixture(
-    params=["sqlite", pytest.param("redis", marks=pytest.mark.needs("redis-server"))]
-)
+@pytest.fixture(params=["sqlite", *KINDS])
 async def kept(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[Conversations]:
     async with AsyncExitStack() as stack:
-        if request.param == "redis":
-            running: RedisProcess = request.getfixturevalue("process")
+        if request.param != "sqlite":
+            running = request.getfixturevalue("processes")(request.param)
             running.flush(0)
-            server = RedisServer(running.url, connect_seconds=10.0)
+            server = RedisServer(
+                running.url, connect_seconds=10.0, ca_file=running.ca_file
+            )
             stack.push_async_callback(server.close)
             yield RedisConversations(await server.open())
             return

@@ -8,29 +8,32 @@ import redis
 from deuz_proxy.stores.conversations import MOST_CONVERSATIONS, Save
 from deuz_proxy.stores.redis_conversations import RedisConversations
 from deuz_proxy.stores.redis_server import RedisServer
-from deuz_testing.redis_process import RedisProcess, running_redis
+from deuz_testing.redis_process import KINDS, RedisProcess, running_redis
 
-pytestmark = pytest.mark.needs("redis-server")
 NEW = Save("c1", 0, b"x", (b"h",), [b"k1"], [], b"s1", [(b"h", b"text")])
 
 
-@pytest.fixture(scope="module")
-def process() -> Iterator[RedisProcess]:
-    with running_redis() as server:
+@pytest.fixture(scope="module", params=KINDS)
+def process(request: pytest.FixtureRequest) -> Iterator[RedisProcess]:
+    with running_redis(kind=request.param) as server:
         yield server
 
 
 @pytest.fixture
 def client(process: RedisProcess) -> Iterator[redis.Redis]:
-    with redis.Redis(port=process.port) as made:
+    with process.client() as made:
         made.flushall()
         yield made
+
+
+def server_at(process: RedisProcess) -> RedisServer:
+    return RedisServer(process.url, connect_seconds=10.0, ca_file=process.ca_file)
 
 
 async def test_everything_that_is_saved_expires(
     process: RedisProcess, client: redis.Redis
 ) -> None:
-    server = await RedisServer(process.url, connect_seconds=10.0).open()
+    server = await server_at(process).open()
 
     await RedisConversations(server).save(NEW, now=5.0, ttl_seconds=60.0)
 
@@ -44,7 +47,7 @@ async def test_everything_that_is_saved_expires(
 async def test_of_too_many_the_one_used_longest_ago_leaves(
     process: RedisProcess, client: redis.Redis
 ) -> None:
-    server = await RedisServer(process.url, connect_seconds=10.0).open()
+    server = await server_at(process).open()
     client.zadd("deuz:1:conversations", {f"d{n}": 1 for n in range(MOST_CONVERSATIONS)})
     client.hset("deuz:1:c:d0", "stamp", "1")
 

@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deuz_proxy.stores.redis_scripts import COMMIT, DROP, ENTRY_BYTES, READ, REPLACE
-from deuz_testing.redis_process import running_redis
+from deuz_testing.redis_process import REDIS, VALKEY, running_redis
 
-pytestmark = pytest.mark.needs("redis-server")
 KEYS = [b"used", b"bytes", b"sizes"]
 STEPS = st.lists(
     st.tuples(
@@ -24,9 +23,13 @@ STEPS = st.lists(
 )
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[redis.Redis]:
-    with running_redis() as process, redis.Redis(port=process.port) as made:
+# What a script does is the same over TLS.
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(REDIS, marks=pytest.mark.needs("redis-server")), VALKEY],
+)
+def client(request: pytest.FixtureRequest) -> Iterator[redis.Redis]:
+    with running_redis(kind=request.param) as process, process.client() as made:
         yield made
 
 

@@ -1,7 +1,9 @@
 """The Redis server: whether its data is ours to read, and what is told of it."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -9,28 +11,34 @@ from redis.exceptions import RedisError
 
 from deuz_proxy.errors import StoreUnusable
 from deuz_proxy.stores.redis_server import SCHEMA, RedisServer
-from deuz_testing.redis_process import RedisProcess, running_redis
+from deuz_testing.redis_process import (
+    KINDS,
+    REDIS_TLS,
+    RedisProcess,
+    running_redis,
+)
+from deuz_testing.tls import make_certificate
 
 pytestmark = pytest.mark.needs("redis-server")
 SECRET = "canary-9f3"
 
 
-@pytest.fixture(scope="module")
-def process() -> Iterator[RedisProcess]:
-    with running_redis("--requirepass", SECRET) as server:
+@pytest.fixture(scope="module", params=KINDS)
+def process(request: pytest.FixtureRequest) -> Iterator[RedisProcess]:
+    with running_redis("--requirepass", SECRET, kind=request.param) as server:
         yield server
 
 
 @pytest.fixture
 def client(process: RedisProcess) -> Iterator[redis.Redis]:
-    with redis.Redis(port=process.port, password=SECRET) as made:
+    with process.client(password=SECRET) as made:
         made.flushall()
         yield made
 
 
 def server_at(process: RedisProcess, password: str = SECRET) -> RedisServer:
     url = process.url.replace("//", f"//:{password}@")
-    return RedisServer(url, connect_seconds=5.0)
+    return RedisServer(url, connect_seconds=5.0, ca_file=process.ca_file)
 
 
 async def test_a_new_server_is_marked_with_the_schema(
@@ -143,3 +151,66 @@ async def test_keys_are_found_by_how_they_start_and_no_pattern(
     assert await server.values([b"ab1", b"none"]) == [b"x", None]
     assert await server.values([]) == []
     await server.close()
+
+
+@pytest.fixture(scope="module")
+def behind_tls() -> Iterator[RedisProcess]:
+    with running_redis(kind=REDIS_TLS) as process:
+        yield process
+
+
+async def told_at_the_start(server: RedisServer, log: pytest.LogCaptureFixture) -> str:
+    """Return what is logged; that no script is run is checked, too."""
+    with log.at_level(logging.WARNING, "deuz_proxy"):
+        await server.open()
+    with pytest.raises((RedisError, OSError)):
+        await server.run("return 1", [], [])
+    await server.close()
+    return log.text
+
+
+@pytest.mark.parametrize("case", ["another's certificates", "the system's", "name"])
+async def test_a_certificate_that_does_not_prove_the_server_is_not_taken(
+    behind_tls: RedisProcess,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    case: str,
+) -> None:
+    url, ca_file = behind_tls.url, behind_tls.ca_file
+    if case == "name":
+        # Vouched for, but as localhost.
+        url = url.replace("localhost", "127.0.0.1")
+    else:
+        other = make_certificate(tmp_path) / "cert.pem"
+        ca_file = None if case == "the system's" else other
+    url = url.replace("//", "//me:canary@")
+
+    told = await told_at_the_start(
+        RedisServer(url, connect_seconds=5.0, ca_file=ca_file), caplog
+    )
+
+    assert "its certificate is not vouched for, or names another server" in told
+    assert "rediss://me:…@" in told
+    assert "canary" not in told
+
+
+async def test_what_answers_without_tls_where_tls_is_asked_for_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"-ERR what is that\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as plain:
+        url = f"rediss://127.0.0.1:{plain.sockets[0].getsockname()[1]}"
+        told = await told_at_the_start(RedisServer(url, connect_seconds=5.0), caplog)
+
+    assert "does not answer (it does not speak TLS as we do)" in told
+
+
+async def test_certificates_that_cannot_be_read_end_the_start(tmp_path: Path) -> None:
+    empty = tmp_path / "ca.pem"
+    empty.write_text("")
+
+    with pytest.raises(StoreUnusable, match="its ca_file cannot be read"):
+        RedisServer("rediss://h", connect_seconds=5.0, ca_file=empty)

