@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deuz_testing.agents import AgentRecorder
+from deuz_testing.agents import AgentRecorder, install_aider
 from deuz_testing.frameworks import install_frameworks, running_frameworks
 from deuz_testing.node import install_agents, install_packages
 from deuz_testing.ways import Recorder, Talk
@@ -36,6 +36,7 @@ def _frameworks() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def _agents(_frameworks: None) -> None:
     install_agents()
+    install_aider()
 
 
 @pytest.fixture(scope="session")

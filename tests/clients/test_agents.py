@@ -27,6 +27,17 @@ from deuz_testing.ways import (
 pytestmark = pytest.mark.e2e
 
 EVERY = pytest.mark.parametrize("agent", [pytest.param(a, id=a.name) for a in AGENTS])
+STEADY = pytest.mark.parametrize(
+    "agent",
+    [
+        pytest.param(a, id=a.name)
+        for a in AGENTS
+        if is_lifted(a.wire) and not a.is_rewriting
+    ],
+)
+REWRITING = pytest.mark.parametrize(
+    "agent", [pytest.param(a, id=a.name) for a in AGENTS if a.is_rewriting]
+)
 LIFTED = pytest.mark.parametrize(
     "agent", [pytest.param(a, id=a.name) for a in AGENTS if is_lifted(a.wire)]
 )
@@ -34,10 +45,10 @@ ANY_WAY = pytest.mark.parametrize("way", [OBSERVE, COMPILE])
 ANSWER = re.compile(r"Answer [0-9a-f]{8}: turn (\d+) was read and understood\.")
 
 
-def main_requests(recording: Recording) -> list[LoggedRequest]:
+def main_requests(agent: Agent, recording: Recording) -> list[LoggedRequest]:
     """Return the requests of the conversation; agents ask beside it for a title."""
     bodies = [(r, json.loads(r.body)) for r in recording.requests if r.body]
-    return [logged for logged, body in bodies if body.get("tools")]
+    return [r for r, body in bodies if body.get("tools") or not agent.tool]
 
 
 def main_told(recording: Recording) -> list[Json]:
@@ -73,8 +84,7 @@ def test_each_command_ends_well_with_the_answer_of_the_model(
     answers = [ANSWER.findall(str(result[1])) for result in recording.results]
 
     assert codes == [0, 0], recording.results
-    turns = [1, 3] if agent.calls_from else [2, 4]
-    assert answers == [[str(turn)] for turn in turns]
+    assert answers == [[str(turn)] for turn in agent.answers]
 
 
 @pytest.mark.parametrize("way", [DIRECT, OBSERVE, COMPILE])
@@ -82,10 +92,10 @@ def test_each_command_ends_well_with_the_answer_of_the_model(
 def test_its_tool_ran_and_the_result_reached_the_model(
     agent: Agent, way: str, started: AgentRecorder
 ) -> None:
-    requests = main_requests(started(agent, way))
+    requests = main_requests(agent, started(agent, way))
 
     assert b"The database pool has twenty connections." in requests[-1].body
-    assert len(requests) == (3 if agent.calls_from else 4)
+    assert len(requests) == agent.requests
 
 
 @EVERY
@@ -116,11 +126,11 @@ def test_compiled_without_the_inserted_ranges_the_bodies_are_the_agents(
     assert list(map(without_inserted, sent, own)) == own
 
 
-@LIFTED
+@STEADY
 def test_compiled_a_block_stays_at_the_same_bytes(
     agent: Agent, started: AgentRecorder
 ) -> None:
-    requests = main_requests(started(agent, COMPILE))
+    requests = main_requests(agent, started(agent, COMPILE))
 
     placed = [blocks_of(logged.body) for logged in requests]
 
@@ -142,7 +152,7 @@ def test_compiled_the_note_that_fits_the_second_question_is_placed(
 
 
 @ANY_WAY
-@LIFTED
+@STEADY
 def test_a_conversation_is_extended_command_after_command(
     agent: Agent, way: str, started: AgentRecorder
 ) -> None:
@@ -154,7 +164,42 @@ def test_a_conversation_is_extended_command_after_command(
     # one is, is chance.
     assert verdicts[0] in {"first", "side_call"}
     assert verdicts[1:] == ["extended"] * (len(verdicts) - 1)
-    assert len(verdicts) == len(main_requests(recording))
+    assert len(verdicts) == len(main_requests(agent, recording))
+
+
+@ANY_WAY
+@REWRITING
+def test_a_history_that_the_agent_rewrites_is_a_break_of_its_own(
+    agent: Agent, way: str, started: AgentRecorder
+) -> None:
+    verdicts = [told["verdict"] for told in started(agent, way).told]
+
+    assert [verdict["verdict"] for verdict in verdicts] == ["first", "broken"]
+    assert verdicts[-1]["owner"] == "client"
+
+
+@REWRITING
+def test_compiled_each_question_of_a_rewritten_history_has_a_block_of_its_own(
+    agent: Agent, started: AgentRecorder
+) -> None:
+    recording = started(agent, COMPILE)
+
+    placed = [blocks_of(r.body) for r in main_requests(agent, recording)]
+
+    assert [len(blocks) for blocks in placed] == [1, 1]
+    assert all(RULE.encode() in text for [(_, text)] in placed)
+
+
+@pytest.mark.parametrize("way", [DIRECT, OBSERVE, COMPILE])
+@REWRITING
+def test_what_it_edited_stands_in_its_next_question(
+    agent: Agent, way: str, started: AgentRecorder
+) -> None:
+    *_, last = main_requests(agent, started(agent, way))
+
+    asked = [m for m in json.loads(last.body)["messages"] if m["role"] == "user"]
+
+    assert sum("plan.txt\n```\nThe database" in m["content"] for m in asked) == 1
 
 
 @ANY_WAY
@@ -180,7 +225,7 @@ def test_usage_is_told_as_the_provider_counted_it(
     counted = [
         said_counts(agent.wire, c)
         for logged in recording.requests
-        if (c := logged.usage)
+        if (c := logged.usage) and agent.asks_usage
     ]
     told = [
         (u["input_total"], u["cache_read"], u["output"])
@@ -188,5 +233,7 @@ def test_usage_is_told_as_the_provider_counted_it(
         if (u := t["usage"])
     ]
 
+    silent = {t["usage_status"] for t in recording.told} == {"absent"}
+    assert silent != agent.asks_usage
     # In any order: agents ask for several things at a time.
     assert Counter(told) == Counter(counted)

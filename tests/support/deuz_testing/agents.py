@@ -24,13 +24,14 @@ from deuz_proxy.demo.provider import (
     ProviderRequest,
     Reply,
     Script,
+    Text,
     Thinking,
     ToolCall,
 )
-from deuz_proxy.demo.provider.answers import digest_of
+from deuz_proxy.demo.provider.answers import compose_answer, digest_of
 from deuz_proxy.demo.provider.wires import WIRES
 from deuz_testing.frameworks import PYTHON
-from deuz_testing.installing import CLIENTS
+from deuz_testing.installing import CLIENTS, INSTALLED, install_python
 from deuz_testing.node import AGENTS_FOLDER
 from deuz_testing.provider import provider_in_thread
 from deuz_testing.sidecar import Json, Sidecar
@@ -45,6 +46,7 @@ from deuz_testing.ways import (
 
 NOTE = "The database pool has twenty connections.\n"
 READ_NOTE = "cat note.txt"
+AIDER = INSTALLED / "aider"
 # The questions of the talks bring quotes and emoji; a shell has its own view of those.
 FIRST = "What does our retry policy for payments say?"
 SECOND = "How many connections has the pool of the database?"
@@ -64,7 +66,11 @@ RUN_SECONDS = 120
 class Agent:
     """One agent: what is typed, what it needs at home, which tool the model calls.
 
-    `calls_from` is the number of answers after which the model starts to call the tool.
+    `calls_from` is the number of answers after which the model starts to call the tool,
+    `answers` are the turns that the answers to both questions are. An agent without
+    tools may edit files by what the model writes: then that is `edit`, below the first
+    answer. One `is_rewriting` that puts turns of its own into what it sent before, and
+    `asks_usage` unless it leaves usage out of its streams.
     """
 
     name: str
@@ -75,10 +81,26 @@ class Agent:
     files: Mapping[str, str] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
     calls_from: int = 0
+    answers: tuple[int, int] = (2, 4)
+    edit: str = ""
+    is_rewriting: bool = False
+    asks_usage: bool = True
+
+    @property
+    def requests(self) -> int:
+        """How many requests the conversation has."""
+        if not self.tool:
+            return 2
+        return 3 if self.calls_from else 4
 
     def settled(self, text: bytes) -> bytes:
         """Return the text with stand-ins, as long, for what is made up anew."""
         return re.sub(_VARYING, lambda found: b"~" * len(found[0]), text)
+
+
+def install_aider() -> None:
+    """Make aider's own virtual environment: its pins are nobody else's."""
+    install_python(CLIENTS / "requirements-aider.txt", AIDER)
 
 
 class AgentRecorder:
@@ -192,6 +214,7 @@ def agent_environ(agent: Agent, home: Path) -> dict[str, str]:
     programs = (
         AGENTS_FOLDER / "node_modules/.bin",
         PYTHON.parent,
+        AIDER / "bin",
         node,
         "/usr/bin",
         "/bin",
@@ -213,6 +236,10 @@ def call_tool(agent: Agent) -> Script:
         if asked.wire not in WIRES or asked.purpose != "generate":
             return None
         ask = WIRES[asked.wire].ask(asked)
+        if agent.edit and ask.assistant_turns + 1 == agent.answers[0]:
+            answer = compose_answer(asked, ask)
+            parts = answer.parts if isinstance(answer, Reply) else ()
+            return Reply((*parts, Text(agent.edit)))
         is_early = ask.assistant_turns < agent.calls_from
         if ask.is_continuation or is_early or agent.tool not in dict(ask.tools):
             return None
@@ -261,6 +288,13 @@ _CLAUDE_WORDS = "--model claude-sonnet-4-5 --allowedTools Bash"
 # Without a list of its own it reads that of all models of the world, or fetches it.
 _OPENCODE_WORDS = 'OPENCODE_MODELS_PATH="$HOME/models.json" opencode run'
 _GEMINI_WORDS = "gemini --skip-trust --yolo -m gemini-2.5-flash"
+_AIDER_WORDS = (
+    "aider --model openai/gpt-4o-mini --no-git --map-tokens 0 --yes-always --no-pretty "
+    "--no-check-update --no-show-release-notes --no-show-model-warnings "
+    "--analytics-disable plan.txt"
+)
+# Else it looks the prices of all models of the world up, in the network.
+_AIDER_PRICES: Json = {"gpt-4o-mini": {"litellm_provider": "openai", "mode": "chat"}}
 _LLM_WORDS = "llm -m gpt-4o-mini --functions work_tools.py"
 
 AGENTS = (
@@ -315,5 +349,26 @@ AGENTS = (
         files={".gemini/settings.json": json.dumps(_GEMINI)},
         # Resuming, it sends the result of an earlier call twice, which is refused.
         calls_from=1,
+        answers=(1, 3),
+    ),
+    Agent(
+        "aider",
+        "openai_chat",
+        (
+            f"{_AIDER_WORDS} --message '{FIRST}'",
+            f"{_AIDER_WORDS} --restore-chat-history --message '{SECOND}'",
+        ),
+        "",
+        {},
+        files={
+            ".aider/caches/model_prices_and_context_window.json": json.dumps(
+                _AIDER_PRICES
+            )
+        },
+        environ={"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        answers=(4, 5),
+        edit=f"\n\nplan.txt\n```\n{NOTE}```\n",
+        is_rewriting=True,
+        asks_usage=False,
     ),
 )

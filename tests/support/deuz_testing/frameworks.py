@@ -9,22 +9,19 @@ Rules:
 import functools
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from deuz_testing.installing import CLIENTS, INSTALLED, run_installer
+from deuz_testing.installing import CLIENTS, INSTALLED, install_python
 from deuz_testing.node import WORDS
 from deuz_testing.ways import Talk, client_variables
 
 FOLDER = INSTALLED / "clients"
 PYTHON = FOLDER / "bin" / "python"
 RUN_SECONDS = 90
-_PINS = CLIENTS / "requirements.txt"
-_STAMP = FOLDER / "installed.txt"
 # Looked up in the network otherwise, or reported there.
 _CALM = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -35,14 +32,7 @@ _CALM = {
 
 def install_frameworks() -> None:
     """Make the virtual environment of requirements.txt, unless it is there."""
-    pins = _PINS.read_text()
-    if _STAMP.is_file() and _STAMP.read_text() == pins:
-        return
-    command = (sys.executable, "-m", "venv", "--clear", "--without-pip", str(FOLDER))
-    run_installer(command, CLIENTS)
-    pip = (sys.executable, "-m", "pip", "--python", str(PYTHON), "install", "--quiet")
-    run_installer((*pip, "--no-deps", "--no-compile", "-r", str(_PINS)), CLIENTS)
-    _STAMP.write_text(pins)
+    install_python(CLIENTS / "requirements.txt", FOLDER)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ Rules:
 
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,6 +36,19 @@ def run_installer(command: Sequence[str], folder: Path) -> None:
         return
     if run.returncode:
         give_up(f"{' '.join(command)} failed: {run.stderr[-500:]}")
+
+
+def install_python(pins: Path, folder: Path) -> None:
+    """Make a virtual environment with exactly these packages, unless it is there."""
+    wanted, stamp = pins.read_text(), folder / "installed.txt"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    command = (sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder))
+    run_installer(command, CLIENTS)
+    python = str(folder / "bin" / "python")
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet")
+    run_installer((*pip, "--no-deps", "--no-compile", "-r", str(pins)), CLIENTS)
+    stamp.write_text(wanted)
 
 
 def give_up(reason: str) -> None:
