@@ -18,10 +18,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from deuz_testing.bodies import anthropic_body, user
-from deuz_testing.line import until
 from deuz_testing.raw_client import ask, post, request
 from deuz_testing.sidecar_process import Sidecar, running_sidecar
 from deuz_testing.upstreams import Got, raw_upstream
+from deuz_testing.waiting import until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -74,7 +74,7 @@ async def abort_some(url: str, count: int) -> None:
 
 
 def in_flight(side: Sidecar) -> float:
-    with urllib.request.urlopen(side.admin + "/metrics", timeout=5) as reply:
+    with urllib.request.urlopen(side.admin + "/metrics", timeout=30) as reply:
         text = reply.read().decode()
     return sum(
         sample.value
@@ -110,8 +110,8 @@ async def test_thousands_of_aborted_requests_leave_no_socket_and_no_memory(
             sockets = open_sockets(side)
             for _ in range(5):
                 await abort_some(side.url, BATCH)
-            await until(lambda: in_flight(side) == 0, 30)
-            await until(lambda: open_sockets(side) <= sockets + 2, 30)
+            await until(lambda: in_flight(side) == 0)
+            await until(lambda: open_sockets(side) <= sockets + 2)
             before = resident_mb(side)
 
             for _ in range(COUNT // BATCH):

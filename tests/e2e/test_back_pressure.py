@@ -8,6 +8,7 @@ from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.line import make_config, running_line
 from deuz_testing.raw_client import post, raw_client, request
 from deuz_testing.upstreams import OK, Got, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 ON_BOTH_LOOPS = True
@@ -65,7 +66,7 @@ async def test_a_client_that_does_not_read_stops_the_upstream(mode: str) -> None
 async def test_an_upstream_that_does_not_read_stops_the_client() -> None:
     async def answer(got: Got) -> None:
         got.reader._transport.pause_reading()  # type: ignore[attr-defined]
-        await asyncio.wait_for(go_on.wait(), 20)
+        await asyncio.wait_for(go_on.wait(), WAIT_SECONDS)
         got.reader._transport.resume_reading()  # type: ignore[attr-defined]
         left = PIECES * len(PIECE)
         while left:
@@ -89,7 +90,7 @@ async def test_an_upstream_that_does_not_read_stops_the_client() -> None:
         uploading = group.create_task(upload())
         stopped_at = await until_still(sent)
         go_on.set()
-        await asyncio.wait_for(uploading, 20)
+        await asyncio.wait_for(uploading, WAIT_SECONDS)
         answered = await client.read_answer()
 
     assert stopped_at < MOST_MB * MB

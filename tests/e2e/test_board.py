@@ -21,6 +21,7 @@ from openai import OpenAI
 from deuz_proxy.demo.provider import FakeProvider
 from deuz_testing.provider import provider_in_thread
 from deuz_testing.sidecar_process import running_process, running_sidecar
+from deuz_testing.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.needs("prometheus")]
 
@@ -29,7 +30,7 @@ BOARD = json.loads((ROOT / "dashboards/grafana/deuz-sidecar.json").read_text())
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 RULES = ROOT / "dashboards/rules/deuz-sidecar.rules.yaml"
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 DATA_SECONDS = 30.0
 # What Grafana fills in; the windows fit a scrape each second.
 VARIABLES = {
@@ -89,7 +90,7 @@ def free_port() -> int:
 
 
 def fetch(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=5) as reply:
+    with urllib.request.urlopen(url, timeout=WAIT_SECONDS) as reply:
         return json.loads(reply.read())
 
 

@@ -14,10 +14,11 @@ import pytest
 
 from deuz_proxy.config.load import parse_config
 from deuz_testing.bodies import anthropic_body, user
-from deuz_testing.line import Line, running_line, until
+from deuz_testing.line import Line, running_line
 from deuz_testing.raw_client import RawClient, post, raw_client
 from deuz_testing.streams import STREAMS, Stream
 from deuz_testing.upstreams import Got, RawUpstream, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e
 ON_BOTH_LOOPS = True
@@ -61,13 +62,10 @@ async def read(client: RawClient, length: int) -> bytes:
 
 
 async def ends_all(upstream: RawUpstream, line: Line) -> None:
-    """Check that nothing is left of the request within a second, and it is told once.
-
-    The bound is the product's promise; it holds with a second of room for the machine.
-    """
-    await asyncio.wait_for(upstream.last.gone.wait(), 2)
-    await until(lambda: len(line.told.finished) == 1, 2)
-    await until(lambda: line.service.in_flight == 0, 2)
+    """Check that nothing is left of the request, and that it is told once."""
+    await asyncio.wait_for(upstream.last.gone.wait(), WAIT_SECONDS)
+    await until(lambda: len(line.told.finished) == 1)
+    await until(lambda: line.service.in_flight == 0)
     assert line.told.in_flight == 0
 
 

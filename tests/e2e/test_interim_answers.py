@@ -8,6 +8,7 @@ from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.line import make_config, running_line
 from deuz_testing.raw_client import post, raw_client
 from deuz_testing.upstreams import OK, Got, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 ON_BOTH_LOOPS = True
@@ -22,7 +23,7 @@ async def test_hints_reach_the_client_before_the_answer_is_there(mode: str) -> N
     async def answer(got: Got) -> None:
         await got.read_body()
         await got.say(GO_ON + HINTS)
-        await asyncio.wait_for(seen.wait(), 5)
+        await asyncio.wait_for(seen.wait(), WAIT_SECONDS)
         await got.say(HINTS + OK)
 
     seen = asyncio.Event()
@@ -96,7 +97,7 @@ async def test_endless_hints_to_a_client_that_does_not_read_pile_up_nowhere() ->
     ):
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
         await client.send(post("/v1/messages", BODY))
-        await asyncio.wait_for(said.wait(), 20)
+        await asyncio.wait_for(said.wait(), WAIT_SECONDS)
         client.reader._transport.resume_reading()  # type: ignore[attr-defined]
         hints = 0
         while (head := await client.read_head()) == long:

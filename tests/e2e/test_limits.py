@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from deuz_testing.bodies import anthropic_body, user
-from deuz_testing.line import Line, make_config, running_line, until
+from deuz_testing.line import Line, make_config, running_line
 from deuz_testing.raw_client import Answered, ask, post, raw_client, request
 from deuz_testing.upstreams import RawUpstream, raw_upstream
+from deuz_testing.waiting import until
 
 pytestmark = pytest.mark.e2e
 ON_BOTH_LOOPS = True

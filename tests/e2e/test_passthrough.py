@@ -11,9 +11,10 @@ from backports import zstd
 from hypothesis import given, settings
 
 from deuz_testing.bodies import anthropic_body, chat_body, odd_bodies, user
-from deuz_testing.line import Line, make_config, running_line, until
+from deuz_testing.line import Line, make_config, running_line
 from deuz_testing.raw_client import ask, post, raw_client, request
 from deuz_testing.upstreams import Got, RawUpstream, answer_with, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e
 
@@ -101,7 +102,7 @@ async def test_an_upload_is_forwarded_while_it_is_still_coming_in() -> None:
             raw_client(line.url) as client,
         ):
             await client.send(request("PUT", "/v1/files/f", b"helloworld")[:-5])
-            await asyncio.wait_for(half.wait(), 5)
+            await asyncio.wait_for(half.wait(), WAIT_SECONDS)
             await client.send(b"world")
             await client.read_answer()
 
@@ -310,7 +311,7 @@ async def test_each_event_reaches_the_client_before_the_next_is_sent(path: str) 
         )
         for event in EVENTS[path]:
             await got.say(b"%x\r\n%b\r\n" % (len(event), event))
-            await asyncio.wait_for(seen.acquire(), 5)
+            await asyncio.wait_for(seen.acquire(), WAIT_SECONDS)
         await got.say(b"0\r\n\r\n")
 
     seen = asyncio.Semaphore(0)
@@ -351,7 +352,7 @@ async def test_on_a_compiling_route_each_event_flows_from_the_first_content_on(
         for number, event in enumerate(events):
             await got.say(b"%x\r\n%b\r\n" % (len(event), event))
             if number >= first:
-                await asyncio.wait_for(seen.acquire(), 5)
+                await asyncio.wait_for(seen.acquire(), WAIT_SECONDS)
         await got.say(b"0\r\n\r\n")
 
     seen = asyncio.Semaphore(0)

@@ -1,6 +1,5 @@
 """No canary leaves, whatever way a request fails: in this process, at all levels."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -23,6 +22,7 @@ from deuz_testing.otlp import (
 )
 from deuz_testing.raw_client import ask, post, raw_client, request
 from deuz_testing.upstreams import Got, RawUpstream, raw_upstream
+from deuz_testing.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -154,12 +154,19 @@ async def talk(running: Running) -> None:
     malformed = f"GET /{CANARY} HTTP/1.1\r\nX-Key: sk-{CANARY}\0\r\n\r\n".encode()
     running.errors.append((await ask(url, malformed)).body)
     async with raw_client(url) as client:
+        asked = len(running.upstream.requests)
         await client.send(post("/v1/messages", body, b"x-way: hang", *SAFE_LINES))
-        await asyncio.sleep(0.1)
+        await running.upstream.until_asked(asked + 1)
         client.reset()
+    await until(lambda: in_flight(running) == 0)
     async with raw_client(url) as client:
         await client.send(post("/v1/messages", body, *SAFE_LINES)[:-20])
-        await asyncio.sleep(0.05)
+        await until(lambda: in_flight(running) == 1)
+    await until(lambda: in_flight(running) == 0)
+
+
+def in_flight(running: Running) -> int:
+    return int(str(running.app.feed.status()["in_flight"]))
 
 
 async def read_admin(app: App) -> dict[str, str]:

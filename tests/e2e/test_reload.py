@@ -5,16 +5,16 @@ import os
 import signal
 import socket
 import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPResponse, IncompleteRead
 from pathlib import Path
 
 import pytest
 
 from deuz_testing.sidecar_process import Sidecar, running_sidecar
+from deuz_testing.waiting import WAIT_SECONDS, block_until
 
 pytestmark = pytest.mark.e2e
 
@@ -23,7 +23,6 @@ upstreams: {{anthropic: {{url: "{url}", wire: anthropic}}}}
 routes: [{{path: /v1/messages, mode: {mode}}}]
 limits: {{drain_seconds: {drain}}}
 """
-WAIT_SECONDS = 10.0
 
 
 class Upstream:
@@ -77,15 +76,10 @@ def open_stream(sidecar: Sidecar) -> HTTPResponse:
     return answer
 
 
-def until(is_true: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_SECONDS
-    while not is_true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def mode_of(sidecar: Sidecar) -> str:
-    with urllib.request.urlopen(f"{sidecar.admin}/api/v1/config", timeout=5) as answer:
+    with urllib.request.urlopen(
+        f"{sidecar.admin}/api/v1/config", timeout=WAIT_SECONDS
+    ) as answer:
         mode: str = json.load(answer)["routes"][0]["mode"]
         return mode
 
@@ -98,15 +92,15 @@ def test_a_changed_file_is_taken_and_an_invalid_one_is_not(
         assert mode_of(sidecar) == "observe"
 
         file.write_text(config(upstream, "compile"))
-        until(lambda: mode_of(sidecar) == "compile")
+        block_until(lambda: mode_of(sidecar) == "compile")
         file.write_text(config(upstream, "compose"))
-        until(lambda: "not taken" in sidecar.log.read_text())
+        block_until(lambda: "not taken" in sidecar.log.read_text())
 
         assert mode_of(sidecar) == "compile"
         assert "deuz.yaml:3" in sidecar.log.read_text()
         file.write_text(config(upstream, "off"))
         sidecar.process.send_signal(signal.SIGHUP)
-        until(lambda: mode_of(sidecar) == "off")
+        block_until(lambda: mode_of(sidecar) == "off")
 
 
 def test_a_running_stream_is_finished_before_the_process_ends(
@@ -117,7 +111,7 @@ def test_a_running_stream_is_finished_before_the_process_ends(
         assert stream.read1(5) == b"first"
 
         sidecar.process.send_signal(signal.SIGTERM)
-        until(lambda: _refuses(sidecar.url))
+        block_until(lambda: _refuses(sidecar.url))
         assert sidecar.process.poll() is None
         upstream.end()
 
@@ -127,10 +121,13 @@ def test_a_running_stream_is_finished_before_the_process_ends(
 
 def _refuses(url: str) -> bool:
     try:
-        urllib.request.urlopen(f"{url}/@nobody/x", timeout=1)
+        urllib.request.urlopen(f"{url}/@nobody/x", timeout=WAIT_SECONDS)
     except urllib.error.HTTPError:
         return False
-    except OSError:
+    except urllib.error.URLError as fault:
+        # One that is slow to answer does not refuse.
+        return isinstance(fault.reason, ConnectionError)
+    except ConnectionError:
         return True
     return False
 
@@ -142,12 +139,10 @@ def test_a_stream_that_outlives_the_grace_is_cut_and_looks_cut(
         stream = open_stream(sidecar)
         assert stream.read1(5) == b"first"
 
-        started = time.monotonic()
         sidecar.process.send_signal(signal.SIGTERM)
         with pytest.raises(IncompleteRead):
             stream.read()
         assert sidecar.process.wait(WAIT_SECONDS) == 0
-        assert time.monotonic() - started < 4
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path, upstream: Upstream) -> None:
@@ -155,11 +150,11 @@ def test_a_second_signal_ends_at_once(tmp_path: Path, upstream: Upstream) -> Non
         stream = open_stream(sidecar)
         assert stream.read1(5) == b"first"
         sidecar.process.send_signal(signal.SIGTERM)
-        until(lambda: _refuses(sidecar.url))
+        block_until(lambda: _refuses(sidecar.url))
 
         sidecar.process.send_signal(signal.SIGTERM)
 
-        assert sidecar.process.wait(3) == -signal.SIGTERM
+        assert sidecar.process.wait(WAIT_SECONDS) == -signal.SIGTERM
         stream.close()
 
 
@@ -177,11 +172,12 @@ def test_reloads_leave_no_files_open(tmp_path: Path, upstream: Upstream) -> None
             nonlocal taken
             sidecar.process.send_signal(signal.SIGHUP)
             taken += 1
-            until(lambda: sidecar.log.read_text().count("config taken") == taken)
+            block_until(lambda: sidecar.log.read_text().count("config taken") == taken)
 
         reload()
         before = len(list(folder.iterdir()))
         for _ in range(15):
             reload()
 
-        assert len(list(folder.iterdir())) <= before + 1
+        # What the last one replaced is closed behind the word.
+        block_until(lambda: len(list(folder.iterdir())) <= before + 1)

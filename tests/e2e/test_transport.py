@@ -17,9 +17,9 @@ from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
 from deuz_proxy.edge.http1_server import Http1Server, make_http1_server
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import SidecarError
-from deuz_testing.line import until
 from deuz_testing.raw_client import ask, post, raw_client, request
 from deuz_testing.upstreams import Answer, Got, RawUpstream, answer_ok, raw_upstream
+from deuz_testing.waiting import until
 
 pytestmark = pytest.mark.e2e
 ON_BOTH_LOOPS = True
@@ -73,7 +73,7 @@ class Relay:
 @asynccontextmanager
 async def between(answer: Answer) -> AsyncIterator[tuple[RawUpstream, Relay]]:
     async with raw_upstream(answer) as upstream:
-        upstreams = await Http1Upstreams(connect_seconds=5, idle_seconds=30).open()
+        upstreams = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
         relay = Relay(upstream, upstreams)
         relay.server = await make_http1_server(relay)
         host, port = await relay.server.listen("127.0.0.1", 0)
@@ -189,13 +189,13 @@ async def test_ten_thousand_aborted_requests_leave_nothing_behind() -> None:
     async with between(answer) as (_, relay):
         at = urlsplit(relay.url)
         await abort_some((str(at.hostname), at.port or 0), texts, 100)
-        await until(lambda: is_quiet(relay), 10)
+        await until(lambda: is_quiet(relay))
         gc.collect()
         before = (open_files(), len(asyncio.all_tasks()))
 
         for _ in range(99):
             await abort_some((str(at.hostname), at.port or 0), texts, 100)
-        await until(lambda: is_quiet(relay), 30)
+        await until(lambda: is_quiet(relay))
         gc.collect()
         after = (open_files(), len(asyncio.all_tasks()))
 

@@ -9,9 +9,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from deuz_testing.line import Line, make_config, running_line, until
+from deuz_testing.line import Line, make_config, running_line
 from deuz_testing.raw_client import RawClient, raw_client, request
 from deuz_testing.upstreams import Answer, Got, RawUpstream, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 ON_BOTH_LOOPS = True
 
@@ -94,7 +95,7 @@ async def test_what_the_client_said_last_reaches_the_upstream() -> None:
         await client.read_head()
         await client.send(b"bye")
         client.writer.write_eof()
-        await asyncio.wait_for(upstream.last.gone.wait(), 1)
+        await asyncio.wait_for(upstream.last.gone.wait(), WAIT_SECONDS)
 
         assert upstream.last.body == b"bye"
         await until(lambda: line.told.in_flight == 0)
@@ -126,10 +127,10 @@ async def test_a_reset_of_either_side_ends_the_other(side: str) -> None:
         await client.read_head()
         if side == "client":
             client.reset()
-            await asyncio.wait_for(upstream.last.gone.wait(), 1)
+            await asyncio.wait_for(upstream.last.gone.wait(), WAIT_SECONDS)
         else:
             assert await client.read_to_end() == b""
-        await until(lambda: line.told.in_flight == 0, 1)
+        await until(lambda: line.told.in_flight == 0)
 
 
 async def test_a_switch_that_is_refused_is_answered_like_anything_else() -> None:

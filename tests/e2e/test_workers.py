@@ -33,14 +33,13 @@ from deuz_testing.sidecar_process import (
     wait_for_addresses,
 )
 from deuz_testing.upstreams import raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS, block_until
 from deuz_testing.workers import (
     BODY,
-    WAIT_SECONDS,
     config,
     counted,
     read,
     told,
-    until,
     workers_of,
 )
 
@@ -79,7 +78,7 @@ def test_what_is_counted_is_what_was_sent(
     with running_sidecar(tmp_path, config(provider), workers=workers) as sidecar:
         cpu = [cpu_seconds(worker) for worker in workers_of(sidecar)]
         statuses = send(sidecar, connections=32, each=20)
-        until(lambda: told(sidecar, "/api/v1/status")["requests"] == 640)
+        block_until(lambda: told(sidecar, "/api/v1/status")["requests"] == 640)
         status = told(sidecar, "/api/v1/status")
         busy = [
             cpu_seconds(worker) - before
@@ -120,12 +119,12 @@ def test_one_worker_dies_and_the_others_go_on(tmp_path: Path, provider: str) -> 
         before = workers_of(sidecar)
 
         os.kill(before[0], signal.SIGKILL)
-        until(lambda: counted(sidecar, "deuz_worker_failures_total") == 1)
+        block_until(lambda: counted(sidecar, "deuz_worker_failures_total") == 1)
         assert set(send(sidecar, connections=8, each=5)) == {200}
-        until(lambda: counted(sidecar, "deuz_workers") == 2)
+        block_until(lambda: counted(sidecar, "deuz_workers") == 2)
         assert set(send(sidecar, connections=8, each=5)) == {200}
 
-        until(lambda: told(sidecar, "/api/v1/status")["requests"] == 80)
+        block_until(lambda: told(sidecar, "/api/v1/status")["requests"] == 80)
         assert told(sidecar, "/readyz")["status"] == "ready"
         assert before[1] in workers_of(sidecar)
         each = told(sidecar, "/api/v1/status")["workers"]["each"]
@@ -143,16 +142,16 @@ def test_a_request_that_died_with_its_worker_is_not_in_flight_for_ever(
             host = urlsplit(sidecar.url).netloc
             client = http.client.HTTPConnection(host, timeout=WAIT_SECONDS)
             client.request("POST", "/v1/chat/completions", BODY)
-            until(lambda: counted(sidecar, "deuz_requests_in_flight") == 1)
+            block_until(lambda: counted(sidecar, "deuz_requests_in_flight") == 1)
 
             for worker in workers_of(sidecar):
                 os.kill(worker, signal.SIGKILL)
             with pytest.raises((ConnectionError, http.client.HTTPException)):
                 client.getresponse()
             client.close()
-            until(lambda: counted(sidecar, "deuz_workers") == 2)
+            block_until(lambda: counted(sidecar, "deuz_workers") == 2)
+            block_until(lambda: counted(sidecar, "deuz_requests_in_flight") == 0)
 
-            assert counted(sidecar, "deuz_requests_in_flight") == 0
             assert counted(sidecar, "deuz_events_lost_total") == 1
             assert told(sidecar, "/api/v1/status")["in_flight"] == 0
 
@@ -185,11 +184,11 @@ def test_a_changed_file_reaches_all_workers_and_an_invalid_one_none(
         extra = 'upstreams: {{mine: {{url: "{}"}}}}\n'
 
         file.write_text(extra.format("http://127.0.0.1:1"))
-        until(lambda: "config taken" in sidecar.log.read_text())
-        until(lambda: statuses_of(sidecar, "/@mine/x") == {502})
+        block_until(lambda: "config taken" in sidecar.log.read_text())
+        block_until(lambda: statuses_of(sidecar, "/@mine/x") == {502})
         file.write_text("upstreams: 7\n")
         sidecar.process.send_signal(signal.SIGHUP)
-        until(lambda: "not taken" in sidecar.log.read_text())
+        block_until(lambda: "not taken" in sidecar.log.read_text())
 
         assert statuses_of(sidecar, "/@mine/x") == {502}
         assert len(workers_of(sidecar)) == 2
@@ -275,7 +274,7 @@ def test_exemplars_lead_to_the_traces_of_the_requests(
 ) -> None:
     with running_sidecar(tmp_path, config(provider), workers=2) as sidecar:
         send(sidecar, connections=4, each=2)
-        until(lambda: counted(sidecar, "deuz_requests_total") == 8)
+        block_until(lambda: counted(sidecar, "deuz_requests_total") == 8)
         listed = told(sidecar, "/api/v1/requests")["requests"]
         traces = {
             told(sidecar, f"/api/v1/requests/{one['id']}")["trace"]["trace_id"]

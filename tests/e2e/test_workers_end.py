@@ -14,7 +14,8 @@ import pytest
 
 from deuz_testing.otlp import Collector, running_collector
 from deuz_testing.sidecar_process import Sidecar, running_sidecar
-from deuz_testing.workers import BODY, WAIT_SECONDS, config, until, workers_of
+from deuz_testing.waiting import WAIT_SECONDS, block_until, is_running
+from deuz_testing.workers import BODY, config, workers_of
 
 pytestmark = pytest.mark.e2e
 
@@ -68,7 +69,7 @@ def test_a_drain_waits_for_what_runs_and_tells_it_before_it_ends(
             workers = workers_of(sidecar)
             with open_stream(sidecar, stream) as (answer, upstream):
                 sidecar.process.send_signal(signal.SIGTERM)
-                until(lambda: refuses(sidecar.url))
+                block_until(lambda: refuses(sidecar.url))
                 assert sidecar.process.poll() is None
                 upstream.sendall(b"4\r\nlast\r\n0\r\n\r\n")
                 assert answer.read() == b"last"
@@ -92,19 +93,11 @@ def assert_told_to(collector: Collector) -> None:
 def refuses(url: str) -> bool:
     try:
         socket.create_connection(
-            (urlsplit(url).hostname, urlsplit(url).port), timeout=1
+            (urlsplit(url).hostname, urlsplit(url).port), timeout=WAIT_SECONDS
         ).close()
-    except OSError:
+    except ConnectionError:
         return True
     return False
-
-
-def is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_a_second_signal_ends_all_at_once(tmp_path: Path, stream: Stream) -> None:
@@ -113,12 +106,12 @@ def test_a_second_signal_ends_all_at_once(tmp_path: Path, stream: Stream) -> Non
         workers = workers_of(sidecar)
         with open_stream(sidecar, stream):
             sidecar.process.send_signal(signal.SIGTERM)
-            until(lambda: refuses(sidecar.url))
+            block_until(lambda: refuses(sidecar.url))
 
             sidecar.process.send_signal(signal.SIGTERM)
 
-            assert sidecar.process.wait(5) == -signal.SIGTERM
-            until(lambda: not any(is_running(worker) for worker in workers))
+            assert sidecar.process.wait(WAIT_SECONDS) == -signal.SIGTERM
+            block_until(lambda: not any(is_running(worker) for worker in workers))
 
 
 def test_workers_of_a_keeper_that_was_killed_end_behind_what_runs(
@@ -128,11 +121,11 @@ def test_workers_of_a_keeper_that_was_killed_end_behind_what_runs(
         workers = workers_of(sidecar)
         with open_stream(sidecar, stream) as (answer, upstream):
             sidecar.process.kill()
-            until(lambda: refuses(sidecar.url))
+            block_until(lambda: refuses(sidecar.url))
             upstream.sendall(b"4\r\nlast\r\n0\r\n\r\n")
 
             assert answer.read() == b"last"
-        until(lambda: not any(is_running(worker) for worker in workers))
+        block_until(lambda: not any(is_running(worker) for worker in workers))
 
 
 def test_signals_of_a_terminal_are_the_keepers(tmp_path: Path, stream: Stream) -> None:
@@ -140,7 +133,7 @@ def test_signals_of_a_terminal_are_the_keepers(tmp_path: Path, stream: Stream) -
         with open_stream(sidecar, stream) as (answer, upstream):
             for process in (*workers_of(sidecar), sidecar.process.pid):
                 os.kill(process, signal.SIGINT)
-            until(lambda: refuses(sidecar.url))
+            block_until(lambda: refuses(sidecar.url))
             upstream.sendall(b"4\r\nlast\r\n0\r\n\r\n")
 
             assert answer.read() == b"last"

@@ -15,6 +15,7 @@ from deuz_proxy.errors import ConfigInvalid, ListenFailed
 from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.raw_client import ask, post
 from deuz_testing.upstreams import Got, RawUpstream, raw_upstream
+from deuz_testing.waiting import until
 
 CONFIG = """
 listen: 127.0.0.1:0
@@ -149,7 +150,7 @@ async def test_while_it_drains_it_says_so_and_the_running_answer_ends_well(
         )
         await upstream.until_asked()
         closing = asyncio.ensure_future(app.close())
-        await asyncio.sleep(0.05)
+        await until(lambda: app._is_draining)
         status, text = await get(f"{app.addresses.admin}/readyz")
         with pytest.raises(ConnectionError):
             await ask(app.addresses.listen, post("/v1/messages", BODY))

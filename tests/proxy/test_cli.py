@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from deuz_proxy.cli import main, make_parser
 from deuz_proxy.config.load import parse_config
 from deuz_testing.sidecar_process import running_process, wait_for_addresses
+from deuz_testing.waiting import WAIT_SECONDS, block_until
 
 BROKEN = """
 listen: nowhere
@@ -36,9 +36,7 @@ def run(*arguments: str, text: str = "") -> "subprocess.CompletedProcess[str]":
 
 
 def until_told(log: Path, words: str) -> None:
-    end = time.monotonic() + 20
-    while words not in log.read_text() and time.monotonic() < end:
-        time.sleep(0.05)
+    block_until(lambda: words in log.read_text())
 
 
 def test_check_of_a_good_file_says_so(
@@ -206,13 +204,13 @@ def test_a_signal_to_exec_is_passed_on_to_the_command(tmp_path: Path) -> None:
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
         "print('ready', flush=True)\n"
-        "time.sleep(30)\n"
+        "time.sleep(600)\n"
     )
     command = [sys.executable, "-m", "deuz_proxy", "exec", "--"]
     with running_process([*command, sys.executable, "-c", script], log, None) as ran:
         until_told(log, "ready")
         ran.terminate()
-        assert ran.wait(10) == 9
+        assert ran.wait(WAIT_SECONDS) == 9
 
 
 def test_compile_reads_stdin_and_tells_malformed_input_by_code_2() -> None:
@@ -327,7 +325,7 @@ def test_run_ends_with_0_when_it_is_told_to(tmp_path: Path) -> None:
     with running_process(command, log, environ) as process:
         listen, admin = wait_for_addresses(process, log)
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(WAIT_SECONDS) == 0
     assert listen != admin
 
 
@@ -344,6 +342,6 @@ def test_the_fake_provider_runs_from_the_command_line(tmp_path: Path) -> None:
         ).upstreams
         assert {upstreams[name].url for name in ("anthropic", "openai")} == {url}
         with pytest.raises(urllib.error.HTTPError):
-            urllib.request.urlopen(f"{url}/nothing", timeout=5)
+            urllib.request.urlopen(f"{url}/nothing", timeout=WAIT_SECONDS)
         process.terminate()
-        assert process.wait(10) in {0, -signal.SIGTERM}
+        assert process.wait(WAIT_SECONDS) in {0, -signal.SIGTERM}

@@ -19,9 +19,9 @@ from deuz_proxy.errors import ListenFailed
 from deuz_proxy.keeper import Keeper, running_keeper, shared_config
 from deuz_proxy.observe.events import Event, WorkerEnded
 from deuz_testing.bodies import anthropic_body, user
-from deuz_testing.line import until
 from deuz_testing.raw_client import ask, post
 from deuz_testing.upstreams import raw_upstream
+from deuz_testing.waiting import until
 
 pytestmark = pytest.mark.e2e
 

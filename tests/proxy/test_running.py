@@ -20,8 +20,9 @@ from deuz_proxy.running import (
     run_command,
     run_until_stopped,
 )
-from deuz_testing.line import FixedSource, until
+from deuz_testing.line import FixedSource
 from deuz_testing.raw_client import ask, request
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 CONFIG = """
 listen: 127.0.0.1:0
@@ -51,7 +52,7 @@ async def running(path: Path | None) -> AsyncIterator[list[str]]:
         # Once it was told to stop, one more signal would be the end of the tests.
         if not task.done() and signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
             os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, WAIT_SECONDS)
 
 
 async def test_it_tells_its_addresses_when_both_answer() -> None:

@@ -34,8 +34,9 @@ from deuz_testing.conversation import (
     upstream_says,
     with_block,
 )
-from deuz_testing.line import FixedSource, Told, make_config, make_runtime, until
+from deuz_testing.line import FixedSource, Told, make_config, make_runtime
 from deuz_testing.scripted import Said
+from deuz_testing.waiting import until
 
 OK = anthropic_answer()
 

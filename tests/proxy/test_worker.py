@@ -23,11 +23,13 @@ from deuz_proxy.edge.worker_channel import (
 from deuz_proxy.observe.encoding import decode_event
 from deuz_proxy.observe.events import Event, FaultCaught, RequestFinished
 from deuz_proxy.worker import serve_keeper
-from deuz_testing.line import until
 from deuz_testing.raw_client import ask, post, request
 from deuz_testing.upstreams import Got, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 UPSTREAM = "upstreams: {{anthropic: {{url: '{url}', wire: anthropic}}}}\n"
+# How /proc writes that state of a socket.
+LISTENING = "0A"
 DRAIN = "limits: {drain_seconds: 2}\n"
 
 
@@ -82,7 +84,14 @@ async def worker() -> AsyncIterator[KeeperEnd]:
             yield keeper
         finally:
             keeper.channel.transport.close()
-            await asyncio.wait_for(keeper.running, 10)
+            await asyncio.wait_for(keeper.running, WAIT_SECONDS)
+
+
+def listens(address: str) -> bool:
+    """Tell whether the kernel would take a connection for it: not once it drains."""
+    port = f":{int(address.split(':')[1]):04X}"
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()]
+    return any(row[1].endswith(port) and row[3] == LISTENING for row in rows[1:])
 
 
 async def test_what_it_serves_it_tells() -> None:
@@ -137,7 +146,7 @@ async def test_an_address_that_it_cannot_have_is_refused_with_the_reason() -> No
         with socket.create_server(("127.0.0.1", 0)) as taken:
             keeper.address = f"127.0.0.1:{taken.getsockname()[1]}"
             await keeper.begin(packed())
-        await asyncio.wait_for(keeper.running, 5)
+        await asyncio.wait_for(keeper.running, WAIT_SECONDS)
 
     (refused,) = keeper.answers
     assert isinstance(refused, Refused)
@@ -158,10 +167,10 @@ async def test_a_drain_ends_what_runs_and_its_events_are_the_last_thing_told() -
         asking = asyncio.ensure_future(ask(url, post("/v1/messages", b"{}")))
         await upstream.until_asked()
         keeper.channel.send(Drain())
-        await asyncio.sleep(0.05)
+        await until(lambda: not listens(keeper.address))
         go.set()
         answered = await asking
-        await asyncio.wait_for(keeper.running, 5)
+        await asyncio.wait_for(keeper.running, WAIT_SECONDS)
         await until(lambda: keeper.is_lost)
 
     assert answered.body == b"ok"
@@ -180,7 +189,7 @@ async def test_a_keeper_that_is_gone_ends_it_and_what_the_keeper_had(
         await keeper.begin(packed(DRAIN))
 
         keeper.channel.transport.close()
-        await asyncio.wait_for(keeper.running, 5)
+        await asyncio.wait_for(keeper.running, WAIT_SECONDS)
 
     assert keeper.left == []
     assert not is_there(folder)
@@ -194,7 +203,7 @@ async def test_a_worker_that_was_told_to_end_leaves_the_keepers_folder(
         await keeper.begin(packed(DRAIN))
 
         keeper.channel.send(Drain())
-        await asyncio.wait_for(keeper.running, 5)
+        await asyncio.wait_for(keeper.running, WAIT_SECONDS)
 
     assert is_there(tmp_path)
 
@@ -213,7 +222,7 @@ async def test_a_keeper_that_does_not_wait_for_the_drain_ends_it_at_once() -> No
         asking = asyncio.ensure_future(ask(url, post("/v1/messages", b"{}")))
         await upstream.until_asked()
         keeper.channel.send(Drain())
-        await asyncio.sleep(0.05)
+        await until(lambda: not listens(keeper.address))
 
         keeper.channel.transport.close()
         await until(lambda: bool(keeper.left))
@@ -225,7 +234,7 @@ async def test_a_keeper_that_does_not_wait_for_the_drain_ends_it_at_once() -> No
 async def test_a_keeper_that_says_nothing_and_leaves_is_no_fault() -> None:
     async with worker() as keeper:
         keeper.channel.transport.close()
-        await asyncio.wait_for(keeper.running, 5)
+        await asyncio.wait_for(keeper.running, WAIT_SECONDS)
 
     assert keeper.left == []
 

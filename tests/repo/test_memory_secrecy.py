@@ -15,6 +15,7 @@ from deuz_proxy.demo.provider import FakeProvider
 from deuz_testing.otlp import running_collector
 from deuz_testing.provider import provider_in_thread
 from deuz_testing.sidecar_process import Sidecar, running_sidecar
+from deuz_testing.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -38,7 +39,7 @@ def call(sidecar: Sidecar, method: str, path: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(sidecar.admin + path, data=data, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as reply:
             return json.load(reply)
     except urllib.error.HTTPError as refused:
         return json.load(refused)

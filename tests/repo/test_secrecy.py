@@ -15,6 +15,7 @@ from deuz_proxy.demo.provider import FakeProvider
 from deuz_testing.otlp import Collector, running_collector
 from deuz_testing.provider import provider_in_thread
 from deuz_testing.sidecar_process import Sidecar, running_sidecar
+from deuz_testing.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -89,14 +90,14 @@ def talk(url: str) -> None:
 def send_raw(url: str, body: bytes) -> None:
     request = urllib.request.Request(url, data=body, method="POST")
     try:
-        urllib.request.urlopen(request, timeout=5).close()
+        urllib.request.urlopen(request, timeout=WAIT_SECONDS).close()
     except urllib.error.HTTPError as refused:
         refused.close()
 
 
 def fetch(url: str, accept: str = "*/*") -> str:
     request = urllib.request.Request(url, headers={"Accept": accept})
-    with urllib.request.urlopen(request, timeout=5) as reply:
+    with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as reply:
         text: str = reply.read().decode()
         return text
 

@@ -12,6 +12,7 @@ from aiohttp import web
 from deuz_proxy.edge.admin import AdminParts, make_admin
 from deuz_proxy.sinks.feed import Feed
 from deuz_testing.feed_events import agent_session, finished
+from deuz_testing.waiting import WAIT_SECONDS
 
 
 def parts_of(feed: Feed, **changes: Any) -> AdminParts:
@@ -56,7 +57,7 @@ async def read(client: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
 
 async def next_event(answer: aiohttp.ClientResponse) -> dict[str, str]:
     """The next event of a stream that has a name; heartbeats are passed over."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             frame = (await answer.content.readuntil(b"\n\n")).decode()
             lines = [line.partition(":") for line in frame.strip().splitlines()]
@@ -228,7 +229,7 @@ async def test_stream_resumes_behind_the_last_event(
 
 
 async def test_silent_stream_has_heartbeats(client: aiohttp.ClientSession) -> None:
-    async with client.get("/api/v1/events") as answer, asyncio.timeout(10):
+    async with client.get("/api/v1/events") as answer, asyncio.timeout(WAIT_SECONDS):
         await answer.content.readuntil(b": heartbeat\n\n")
         await answer.content.readuntil(b": heartbeat\n\n")
 
@@ -257,7 +258,7 @@ async def test_reader_that_left_gives_its_place_to_the_next(feed: Feed) -> None:
             assert (status, content["error"]["code"]) == (503, "too_many_readers")
             first.close()
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_SECONDS):
             while True:
                 async with client.get("/api/v1/events") as answer:
                     if answer.status == 200:
@@ -272,7 +273,7 @@ async def test_open_stream_does_not_hold_up_the_shutdown(feed: Feed) -> None:
 
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
         await next_event(answer)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_SECONDS):
             await runner.cleanup()
 
         assert b"event: request" not in await answer.content.read()

@@ -10,6 +10,7 @@ from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
 from deuz_proxy.edge.http1_server import Serve, make_http1_server
 from deuz_proxy.errors import BodyTooLarge, RequestMalformed
 from deuz_testing.raw_client import ask, post, raw_client, request
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 ON_BOTH_LOOPS = True
 
@@ -156,7 +157,7 @@ async def test_head_and_first_bytes_are_one_packet_and_a_head_alone_does_not_wai
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         await client.start(200, "OK", [(b"Content-Length", b"4")])
         if incoming.target == "/late":
-            await asyncio.wait_for(seen.wait(), 5)
+            await asyncio.wait_for(seen.wait(), WAIT_SECONDS)
         await client.write(b"body")
         await client.finish()
 
@@ -261,15 +262,17 @@ async def test_a_body_that_breaks_is_malformed_behind_what_came() -> None:
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         with pytest.raises(RequestMalformed):  # noqa: PT012
             async for piece in incoming.stream_body():
-                got.append(piece)  # noqa: PERF401  # It is cut short.
+                got.append(piece)
+                taken.set()
         await client.start(400, "No", [(b"Content-Length", b"0")])
         await client.finish()
 
     got: list[bytes] = []
+    taken = asyncio.Event()
     text = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     async with serving(serve) as url, raw_client(url) as client:
         await client.send(text + b"3\r\nabc\r\n")
-        await asyncio.sleep(0.02)
+        await asyncio.wait_for(taken.wait(), WAIT_SECONDS)
         await client.send(b"nonsense\r\n")
 
         assert (await client.read_answer()).status == 400
@@ -300,8 +303,8 @@ async def test_a_client_is_told_to_go_on_once_and_only_if_its_body_is_read() -> 
 
 
 async def test_an_unread_body_that_is_here_does_not_cost_the_connection() -> None:
-    async def serve(_: Http1Incoming, client: Http1Client) -> None:
-        await asyncio.sleep(0.02)
+    async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
+        await until(lambda: incoming._inbox.is_over)
         await client.start(200, "OK", [(b"Content-Length", b"0")])
         await client.finish()
 

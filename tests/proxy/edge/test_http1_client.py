@@ -15,6 +15,7 @@ from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import UpstreamBroken
 from deuz_testing.upstreams import Answer, Got, RawUpstream, answer_with, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 ON_BOTH_LOOPS = True
 
@@ -22,7 +23,7 @@ ON_BOTH_LOOPS = True
 @asynccontextmanager
 async def between(answer: Answer) -> AsyncIterator[tuple[RawUpstream, Http1Upstreams]]:
     async with raw_upstream(answer) as upstream:
-        upstreams = await Http1Upstreams(connect_seconds=2, idle_seconds=5).open()
+        upstreams = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
         try:
             yield upstream, upstreams
         finally:
@@ -173,7 +174,7 @@ async def test_every_event_comes_alone_and_at_once() -> None:
         await got.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         for event in events:
             await got.say(b"%x\r\n%b\r\n" % (len(event), event))
-            await asyncio.wait_for(seen.acquire(), 5)
+            await asyncio.wait_for(seen.acquire(), WAIT_SECONDS)
         await got.say(b"0\r\n\r\n")
 
     seen = asyncio.Semaphore(0)
@@ -247,11 +248,11 @@ async def test_an_answer_before_the_end_of_the_request_is_handed_on(
         assert (reply.status, reply.reason) == (413, "Too Much")
         assert await read(reply) == b"no"
         # The upload ends with the answer, and the connection with it.
-        await asyncio.sleep(0.05)
+        await until(lambda: not upstreams._connections)
         count = len(seen)
-        await asyncio.sleep(0.05)
+        for _ in range(10):
+            await asyncio.sleep(0)
         assert len(seen) == count
-        assert not upstreams._connections
 
 
 async def test_both_directions_flow_at_once() -> None:
@@ -266,7 +267,7 @@ async def test_both_directions_flow_at_once() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for number in range(5):
             yield b"%d" % number
-            await asyncio.wait_for(seen.acquire(), 5)
+            await asyncio.wait_for(seen.acquire(), WAIT_SECONDS)
 
     seen = asyncio.Semaphore(0)
     got = b""
@@ -315,7 +316,7 @@ async def test_an_answer_longer_than_it_said_is_not_taken_for_a_good_one() -> No
 async def test_an_answer_in_two_is_longer_than_it_said_only_once_it_was_taken() -> None:
     async def answer(got: Got) -> None:
         await got.say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        await asyncio.wait_for(taken.wait(), 5)
+        await asyncio.wait_for(taken.wait(), WAIT_SECONDS)
         await got.say(b"more")
         await got.until_gone()
 
@@ -325,7 +326,7 @@ async def test_an_answer_in_two_is_longer_than_it_said_only_once_it_was_taken() 
         assert await read(reply) == b"ok"
         taken.set()
 
-        await asyncio.wait_for(upstream.last.gone.wait(), 1)
+        await asyncio.wait_for(upstream.last.gone.wait(), WAIT_SECONDS)
 
 
 Step = Callable[[Http1Upstreams, RawUpstream], Awaitable[object]]
@@ -355,7 +356,6 @@ async def test_a_request_cancelled_at_any_turn_leaves_no_connection_in_use(
             await asyncio.sleep(0)
         asking.cancel()
         await asyncio.wait((asking,))
-        await asyncio.sleep(0.02)
 
-        assert all(each.is_idle for each in upstreams._connections)
+        await until(lambda: all(each.is_idle for each in upstreams._connections))
         assert await whole() == b"ok"

@@ -38,7 +38,7 @@ async def through(
     proxies: Proxies, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Http1Upstreams]:
     upstreams = await Http1Upstreams(
-        connect_seconds=2, idle_seconds=5, tls=tls, proxies=proxies
+        connect_seconds=30, idle_seconds=30, tls=tls, proxies=proxies
     ).open()
     yield upstreams
     await upstreams.close()

@@ -10,13 +10,14 @@ from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import UpstreamBroken
 from deuz_testing.upstreams import Got, answer_with, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS
 
 ON_BOTH_LOOPS = True
 
 
 @pytest_asyncio.fixture
 async def upstreams() -> AsyncIterator[Http1Upstreams]:
-    opened = await Http1Upstreams(connect_seconds=2, idle_seconds=5).open()
+    opened = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
     yield opened
     await opened.close()
 
@@ -65,7 +66,7 @@ async def test_closing_an_unread_answer_ends_its_connection(
         reply = await ask(upstreams, upstream.url)
         await reply.close()
 
-        await asyncio.wait_for(upstream.last.gone.wait(), 1)
+        await asyncio.wait_for(upstream.last.gone.wait(), WAIT_SECONDS)
 
 
 async def test_an_answer_that_was_closed_whole_gives_its_connection_back(

@@ -14,7 +14,6 @@ from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams, Origin, place_lines
 from deuz_proxy.edge.proxies import NO_PROXIES
 from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
-from deuz_testing.line import until
 from deuz_testing.upstreams import (
     Got,
     RawUpstream,
@@ -22,13 +21,14 @@ from deuz_testing.upstreams import (
     answer_with,
     raw_upstream,
 )
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 ON_BOTH_LOOPS = True
 
 
 @pytest_asyncio.fixture
 async def upstreams() -> AsyncIterator[Http1Upstreams]:
-    opened = await Http1Upstreams(connect_seconds=2, idle_seconds=5).open()
+    opened = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
     yield opened
     await opened.close()
 
@@ -315,7 +315,7 @@ async def test_a_request_that_is_given_up_ends_its_connection(
         got = await upstream.until_asked()
         asking.cancel()
 
-        await asyncio.wait_for(got.gone.wait(), 1)
+        await asyncio.wait_for(got.gone.wait(), WAIT_SECONDS)
         with contextlib.suppress(asyncio.CancelledError):
             await asking
         await until(lambda: not upstreams._connections)
@@ -344,7 +344,7 @@ async def test_an_upload_that_is_given_up_never_looks_whole(
         )
         await started.wait()
         asking.cancel()
-        await asyncio.wait_for(ended.wait(), 1)
+        await asyncio.wait_for(ended.wait(), WAIT_SECONDS)
         await until(lambda: not upstreams._connections)
 
         assert not any(got.is_whole for got in upstream.requests)
@@ -379,7 +379,7 @@ async def test_a_slow_reader_upstream_slows_the_upload_and_nothing_piles_up(
             yield b"x" * 65_536
 
     async def answer(got: Got) -> None:
-        await asyncio.wait_for(full.wait(), 5)
+        await asyncio.wait_for(full.wait(), WAIT_SECONDS)
         await got.read_body()
         await got.say(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
@@ -405,7 +405,7 @@ async def test_a_slow_reader_upstream_slows_the_upload_and_nothing_piles_up(
 
 
 async def test_after_close_every_connection_is_gone_and_nothing_is_sent() -> None:
-    upstreams = await Http1Upstreams(connect_seconds=2, idle_seconds=5).open()
+    upstreams = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
     async with raw_upstream() as upstream:
         await read(await ask(upstreams, upstream))
         await upstreams.close()
@@ -421,10 +421,10 @@ async def test_silence_is_counted_from_the_last_sign_of_life() -> None:
         await got.say(b"HTTP/1.1 200 OK\r\n\r\n")
         for _ in range(4):
             await got.say(b"x")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.5)
         await got.until_gone()
 
-    upstreams = await Http1Upstreams(connect_seconds=2, idle_seconds=0.4).open()
+    upstreams = await Http1Upstreams(connect_seconds=2, idle_seconds=1.5).open()
     got: list[bytes] = []
     async with raw_upstream(slow) as upstream:
         reply = await ask(upstreams, upstream)

@@ -19,7 +19,7 @@ __all__ = ["certificate"]
 
 @pytest_asyncio.fixture
 async def upstreams() -> AsyncIterator[Http1Upstreams]:
-    opened = await Http1Upstreams(connect_seconds=2, idle_seconds=5).open()
+    opened = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
     yield opened
     await opened.close()
 
@@ -35,7 +35,7 @@ async def test_bodies_pass_through_tls_and_the_connection_is_used_again(
     trusted.set_alpn_protocols(["http/1.1"])
     async with tls_upstream(certificate) as (url, bodies):
         upstreams = await Http1Upstreams(
-            connect_seconds=2, idle_seconds=5, tls=trusted
+            connect_seconds=30, idle_seconds=30, tls=trusted
         ).open()
         for body in (b"small", bytes(range(256)) * 8_000, b"small again"):
             reply = await upstreams.send(

@@ -11,6 +11,7 @@ from deuz_proxy.runtime import Runtime
 from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.line import Told, make_config, make_runtime
 from deuz_testing.scripted import GivenClient, GivenRequest, Said, ScriptedUpstreams
+from deuz_testing.waiting import until
 
 BODY = anthropic_body([user("q")])
 
@@ -123,8 +124,7 @@ async def test_a_request_that_is_cancelled_is_not_answered(
     client = GivenClient()
     service = Service(lambda: runtime)
     task = asyncio.ensure_future(service(GivenRequest(BODY), client))
-    await asyncio.sleep(0.01)
-    assert service.in_flight == 1
+    await until(lambda: service.in_flight == 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -140,7 +140,7 @@ async def test_a_request_keeps_the_runtime_it_came_in_with(told: Told) -> None:
     current = [first]
     service = Service(lambda: current[0])
     task = asyncio.ensure_future(service(GivenRequest(BODY), GivenClient()))
-    await asyncio.sleep(0.01)
+    await until(lambda: service.in_flight == 1)
     current[0] = second
     answers(first, Said(200, (b"{}",)))
     await task

@@ -15,10 +15,18 @@ from deuz_proxy.errors import (
     UpstreamUnreachable,
 )
 from deuz_testing.upstreams import Got, answer_with, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS
 
 
 @pytest_asyncio.fixture
 async def upstreams() -> AsyncIterator[Http1Upstreams]:
+    opened = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
+    yield opened
+    await opened.close()
+
+
+@pytest_asyncio.fixture
+async def impatient() -> AsyncIterator[Http1Upstreams]:
     opened = await Http1Upstreams(connect_seconds=0.5, idle_seconds=0.5).open()
     yield opened
     await opened.close()
@@ -212,7 +220,7 @@ async def test_a_server_that_speaks_no_tls_is_an_unreachable_upstream(
 
 
 async def test_a_connection_that_is_not_taken_in_time_is_an_unreachable_upstream(
-    upstreams: Http1Upstreams,
+    impatient: Http1Upstreams,
 ) -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
@@ -223,7 +231,7 @@ async def test_a_connection_that_is_not_taken_in_time_is_an_unreachable_upstream
                 each.setblocking(False)
                 each.connect_ex(at)
             with pytest.raises(UpstreamUnreachable) as caught:
-                await ask(upstreams, f"http://127.0.0.1:{at[1]}")
+                await ask(impatient, f"http://127.0.0.1:{at[1]}")
 
     assert caught.value.kind == "timeout"
 
@@ -246,16 +254,16 @@ async def test_an_end_before_the_head_is_a_broken_upstream(
 
 
 async def test_an_upstream_silent_for_too_long_is_broken(
-    upstreams: Http1Upstreams,
+    impatient: Http1Upstreams,
 ) -> None:
     async def silent(got: Got) -> None:
         await got.until_gone()
 
     async with raw_upstream(silent) as upstream:
         with pytest.raises(UpstreamBroken):
-            await ask(upstreams, upstream.url)
+            await ask(impatient, upstream.url)
 
-        await asyncio.wait_for(upstream.last.gone.wait(), 1)
+        await asyncio.wait_for(upstream.last.gone.wait(), WAIT_SECONDS)
 
 
 async def test_a_body_that_breaks_while_it_is_sent_keeps_its_own_name(

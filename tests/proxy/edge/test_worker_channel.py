@@ -20,7 +20,7 @@ from deuz_proxy.edge.worker_channel import (
     pack_config,
     unpack_config,
 )
-from deuz_testing.line import until
+from deuz_testing.waiting import until
 
 MESSAGES: list[Message] = [
     Begin(b"\n\x00config", "127.0.0.1:1", "/folder"),

@@ -22,9 +22,9 @@ from deuz_proxy.observe.events import (
     WorkerEnded,
     WorkerStarted,
 )
-from deuz_testing.line import until
 from deuz_testing.raw_client import ask, post, request
 from deuz_testing.upstreams import Got, raw_upstream
+from deuz_testing.waiting import until
 
 pytestmark = pytest.mark.e2e
 

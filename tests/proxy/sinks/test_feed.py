@@ -8,6 +8,7 @@ from deuz_proxy.observe.events import LedgerUsed
 from deuz_proxy.sinks import feed as feed_module
 from deuz_proxy.sinks.feed import Feed, Notice, Reader
 from deuz_testing.feed_events import agent_session, finished, started
+from deuz_testing.waiting import WAIT_SECONDS
 
 
 def feed_with(count: int, *, requests_kept: int = 500) -> Feed:
@@ -191,7 +192,7 @@ async def test_waiting_reader_wakes_for_a_request() -> None:
     reader = subscribed(feed)
     drained(reader)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(WAIT_SECONDS), asyncio.TaskGroup() as group:
         group.create_task(reader.wait())
         await asyncio.sleep(0)
         feed(finished("r1"))
@@ -252,7 +253,7 @@ async def test_closed_reader_stops_waiting_and_frees_its_place() -> None:
     reader.close()
     reader.close()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_SECONDS):
         await reader.wait()
     assert reader.is_closed
     assert feed.subscribe() is not None

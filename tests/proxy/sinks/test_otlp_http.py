@@ -52,7 +52,7 @@ def url(collector: Collector) -> str:
 
 
 def test_spans_arrive_as_a_request_of_the_protocol(collector: Collector) -> None:
-    exporter = LeanSpanExporter(url(collector), timeout=5)
+    exporter = LeanSpanExporter(url(collector), timeout=30)
 
     result = exporter.export([SPAN])
     exporter.shutdown()  # type: ignore[no-untyped-call]  # The SDK's.
@@ -66,7 +66,7 @@ def test_spans_arrive_as_a_request_of_the_protocol(collector: Collector) -> None
 
 def test_refused_batch_has_failed(collector: Collector) -> None:
     collector.status = 400
-    exporter = LeanSpanExporter(url(collector), timeout=5)
+    exporter = LeanSpanExporter(url(collector), timeout=30)
 
     assert exporter.export([SPAN]) is SpanExportResult.FAILURE
     exporter.shutdown()  # type: ignore[no-untyped-call]  # The SDK's.
@@ -80,7 +80,7 @@ def test_sdk_still_has_the_client_that_is_used() -> None:
 
 
 def test_sdk_encodes_where_its_client_has_another_name(collector: Collector) -> None:
-    exporter = LeanSpanExporter(url(collector), timeout=5)
+    exporter = LeanSpanExporter(url(collector), timeout=30)
     sender = exporter._client
     del exporter._client
 

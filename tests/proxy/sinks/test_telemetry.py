@@ -2,8 +2,7 @@ import asyncio
 import logging
 import random
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent import futures
 
 import grpc  # type: ignore[import-untyped]  # It has no stubs.
@@ -37,6 +36,7 @@ from deuz_testing.otlp import (
     silent_collector,
     text_of,
 )
+from deuz_testing.waiting import WAIT_SECONDS
 
 GRACE_SECONDS = 1.0
 
@@ -50,7 +50,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # Exports that were abandoned end by themselves; the next test must not hear them.
     for thread in threading.enumerate():
         if thread.name.startswith(("deuz-", "OtelBatch")):
-            thread.join(10)
+            thread.join(WAIT_SECONDS)
     logger = logging.getLogger("opentelemetry")
     logger.handlers.clear()
     logger.propagate = True
@@ -84,7 +84,7 @@ def test_collector_gets_the_spans_of_a_request_in_one_trace() -> None:
         exporting = Exporting(collector.endpoint)
         exporting.tell(finished(compile=compiled()))
 
-        counts = exporting.telemetry.close(10)
+        counts = exporting.telemetry.close(WAIT_SECONDS)
 
     spans = {span.name: span for span in collector.spans()}
     server = spans["POST /v1/chat/completions"]
@@ -103,7 +103,7 @@ def test_compile_s_attributes_arrive() -> None:
     with running_collector() as collector:
         exporting = Exporting(collector.endpoint)
         exporting.tell(finished(compile=compiled()))
-        exporting.telemetry.close(10)
+        exporting.telemetry.close(WAIT_SECONDS)
 
     (span,) = [s for s in collector.spans() if s.name == "deuz.context.compile"]
     said = read_attributes(span.attributes)
@@ -120,7 +120,7 @@ def test_gzip_and_headers_of_the_environment_are_used(
     with running_collector() as collector:
         exporting = Exporting(collector.endpoint)
         exporting.tell(finished())
-        exporting.telemetry.close(10)
+        exporting.telemetry.close(WAIT_SECONDS)
 
     assert collector.headers["content-encoding"] == "gzip"
     assert collector.headers["x-team"] == "red"
@@ -132,8 +132,8 @@ def test_spans_are_sent_while_the_process_runs() -> None:
         exporting = Exporting(collector.endpoint)
         exporting.tell(finished())
 
-        assert collector.arrived.wait(10)
-        exporting.telemetry.close(10)
+        assert collector.arrived.wait(WAIT_SECONDS)
+        exporting.telemetry.close(WAIT_SECONDS)
 
 
 def test_otlp_metrics_show_what_prometheus_shows() -> None:
@@ -143,7 +143,7 @@ def test_otlp_metrics_show_what_prometheus_shows() -> None:
             overflown(compile=compiled(), group="held_out", prediction=PREDICTION)
         )
         exporting.prometheus(ledger_used())
-        exporting.telemetry.close(10)
+        exporting.telemetry.close(WAIT_SECONDS)
 
     metrics = collector.last_metrics()
     requests = metrics["deuz.requests"].sum
@@ -161,7 +161,7 @@ def test_older_names_leave_instead_of_the_newer_ones() -> None:
     with running_collector() as collector:
         exporting = Exporting(collector.endpoint, conventions=names.OLDER)
         exporting.tell(finished())
-        exporting.telemetry.close(10)
+        exporting.telemetry.close(WAIT_SECONDS)
 
     exported = set(collector.last_metrics())
     assert {"gen_ai.client.token.usage", "gen_ai.client.operation.duration"} <= exported
@@ -176,7 +176,7 @@ def test_without_metrics_target_nothing_listens_for_them() -> None:
         assert targets is not None
         identity = Identity("", random.Random(1).getrandbits)
         telemetry = open_telemetry(targets, PrometheusSink(Bounds()), identity)
-        telemetry.close(10)
+        telemetry.close(WAIT_SECONDS)
 
     assert len(telemetry.listeners) == 1
     assert collector.metrics == []
@@ -191,47 +191,42 @@ def test_without_traces_target_no_span_is_counted() -> None:
         identity = Identity("", random.Random(1).getrandbits)
         telemetry = open_telemetry(targets, PrometheusSink(Bounds()), identity)
 
-        counts = telemetry.close(10)
+        counts = telemetry.close(WAIT_SECONDS)
 
     assert counts.offered == 0
     assert collector.traces == []
 
 
-async def _loop_stalls(tell: Callable[[], None], turns: int) -> float:
-    """Return the longest time that one turn of the event loop took."""
-    longest = 0.0
-    for _ in range(turns):
-        before = time.perf_counter()
-        tell()
-        await asyncio.sleep(0)
-        longest = max(longest, time.perf_counter() - before)
-    return longest
-
-
-async def _dead_collector_costs_nothing(endpoint: str) -> None:
-    """Tell enough for several batches; a wait for the collector would take seconds."""
+async def _dead_collector_costs_nothing(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tell enough for several batches; who waits for one of them waits for minutes."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")
     exporting = Exporting(endpoint)
     event = finished(compile=compiled())
 
-    longest = await _loop_stalls(lambda: exporting.tell(event), 2_000)
+    async with asyncio.timeout(WAIT_SECONDS):
+        for _ in range(2_000):
+            exporting.tell(event)
+            await asyncio.sleep(0)
+        counts = await asyncio.to_thread(exporting.telemetry.close, GRACE_SECONDS)
 
-    began = time.monotonic()
-    counts = await asyncio.to_thread(exporting.telemetry.close, GRACE_SECONDS)
-    assert time.monotonic() - began < GRACE_SECONDS + 2
-    # An export's time limit is three seconds, a first retry waits one.
-    assert longest < 0.5
     assert counts.offered == 2_000
     assert counts.delivered == 0
     assert counts.undelivered == 2_000
 
 
-async def test_refusing_collector_costs_requests_nothing() -> None:
-    await _dead_collector_costs_nothing(refusing_endpoint())
+async def test_refusing_collector_costs_requests_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await _dead_collector_costs_nothing(refusing_endpoint(), monkeypatch)
 
 
-async def test_silent_collector_costs_requests_nothing() -> None:
+async def test_silent_collector_costs_requests_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with silent_collector() as endpoint:
-        await _dead_collector_costs_nothing(endpoint)
+        await _dead_collector_costs_nothing(endpoint, monkeypatch)
 
 
 def test_queue_is_bounded_while_the_collector_is_silent(
@@ -257,9 +252,9 @@ def test_failing_collector_is_complained_of_briefly() -> None:
         for _ in range(5):
             exporting.tell(finished(path="/v1/chat/completions?key=CANARY"))
             collector.arrived.clear()
-            assert collector.arrived.wait(10)
+            assert collector.arrived.wait(WAIT_SECONDS)
 
-        counts = exporting.telemetry.close(10)
+        counts = exporting.telemetry.close(WAIT_SECONDS)
 
     assert counts.failed == counts.offered == 5
     assert 1 <= len(heard) <= 2
@@ -287,7 +282,7 @@ def test_grpc_collector_gets_spans() -> None:
     try:
         exporting = Exporting(f"http://127.0.0.1:{port}", protocol="grpc")
         exporting.tell(finished())
-        assert arrived.wait(10)
+        assert arrived.wait(WAIT_SECONDS)
         exporting.telemetry.close(GRACE_SECONDS)
     finally:
         server.stop(None).wait()

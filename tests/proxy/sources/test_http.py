@@ -17,6 +17,7 @@ from deuz_proxy.ports import Query
 from deuz_proxy.sources.http import HttpService
 from deuz_testing.http_service import running_service, validator
 from deuz_testing.upstreams import Answer, Got, answer_with, raw_upstream
+from deuz_testing.waiting import WAIT_SECONDS
 
 QUERY = Query("rivers", "acme/anna", 5)
 RECORDS: dict[str, list[dict[str, Any]]] = {
@@ -254,7 +255,7 @@ async def test_who_gives_up_waiting_leaves_neither_task_nor_connection(
             finding = group.create_task(source.find(QUERY))
             got = await service.until_asked()
             finding.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_SECONDS):
             await got.gone.wait()
 
         # The server's own task of the connection may still be on its way out.

@@ -3,7 +3,6 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from deuz_proxy.errors import SourceFailed
 from deuz_proxy.ports import Query
 from deuz_proxy.sources.mcp import McpTool
 from deuz_testing.mcp_servers import STDIO, free_port, http_server, running_http
+from deuz_testing.waiting import is_running, until
 
 pytestmark = pytest.mark.e2e
 
@@ -200,9 +200,8 @@ async def test_a_question_that_is_given_up_leaves_the_session_usable(
         async with asyncio.timeout(0.2):
             await source.find(QUERY)
 
-    async with asyncio.timeout(5):
-        while asyncio.all_tasks() - before:  # noqa: ASYNC110  # Their last steps.
-            await asyncio.sleep(0.01)
+    # Their last steps.
+    await until(lambda: not asyncio.all_tasks() - before)
 
 
 async def test_closing_ends_the_server_and_all_tasks(open_source: Open) -> None:
@@ -213,9 +212,8 @@ async def test_closing_ends_the_server_and_all_tasks(open_source: Open) -> None:
     await source.close()
     await source.close()
 
-    assert asyncio.all_tasks() == before
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
+    await until(lambda: not asyncio.all_tasks() - before)
+    await until(lambda: not is_running(int(pid)))
     assert await reason_of(source) == "closed"
 
 
@@ -224,12 +222,9 @@ async def test_a_server_that_will_not_end_is_made_to(open_source: Open) -> None:
     (pid, *_) = await told(known)
     os.kill(int(pid), signal.SIGSTOP)
 
-    async with asyncio.timeout(8):
-        await known.close()
+    await known.close()
 
-    with suppress(ProcessLookupError):
-        os.kill(int(pid), signal.SIGKILL)
-        pytest.fail("it lives on")
+    await until(lambda: not is_running(int(pid)))
 
 
 async def test_neither_server_nor_library_can_write_the_question_to_our_output(

@@ -36,6 +36,7 @@ from deuz_testing.conversation import (
 )
 from deuz_testing.line import Told, make_config, make_runtime
 from deuz_testing.scripted import GivenRequest, Said
+from deuz_testing.waiting import WAIT_SECONDS
 
 OK = anthropic_answer()
 RIVERS = [user("where do rivers run?"), assistant("Rivers run to the sea.")]
@@ -65,7 +66,7 @@ class Part:
 
     async def remembered(self, scope: str = "default/anna") -> list[str]:
         """Return what is kept once all that waits is written."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WAIT_SECONDS):
             await self.transcript.settled()
         kept = await self.past.page(scope, after="", limit=99, now=0.0)
         return [record.draft.text for record in kept]

@@ -167,8 +167,10 @@ async def test_a_held_answer_whose_client_left_is_ended(runtime: Runtime) -> Non
     class Stuck(ScriptedReply):
         async def chunks(self) -> Any:
             yield START
+            held.set()
             await asyncio.Event().wait()
 
+    held = asyncio.Event()
     reply = Stuck(Said(200, (), EVENTS))
 
     class Upstreams(ScriptedUpstreams):
@@ -178,7 +180,7 @@ async def test_a_held_answer_whose_client_left_is_ended(runtime: Runtime) -> Non
     task = asyncio.ensure_future(
         forwarded(replace(runtime, upstreams=Upstreams()), Said())
     )
-    await asyncio.sleep(0.01)
+    await held.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

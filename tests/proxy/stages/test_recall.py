@@ -26,8 +26,9 @@ from deuz_testing.conversation import (
     with_block,
 )
 from deuz_testing.ledger_suite import append
-from deuz_testing.line import RULE, FixedSource, Told, make_config, make_runtime, until
+from deuz_testing.line import RULE, FixedSource, Told, make_config, make_runtime
 from deuz_testing.scripted import GivenRequest
+from deuz_testing.waiting import until
 
 TURNS = [user("one"), assistant("a"), user("two"), assistant("b"), user("three")]
 

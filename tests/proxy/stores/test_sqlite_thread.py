@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from deuz_proxy.stores.sqlite_thread import SqliteThread
+from deuz_testing.waiting import WAIT_SECONDS
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ async def test_a_thread_that_hangs_does_not_hold_up_the_end(
     release = threading.Event()
     hanging = thread.submit(lambda _: release.wait(20))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WAIT_SECONDS):
         await thread.close(grace_seconds=0.01)
 
     with pytest.raises(sqlite3.OperationalError):

@@ -25,7 +25,6 @@ from deuz_proxy.stages.admit import (
 )
 from deuz_testing.bodies import anthropic_body, assistant, tool_result, tool_use, user
 from deuz_testing.histories import broken_rules
-from deuz_testing.line import WAIT_SECONDS
 from deuz_testing.scripted import (
     Asked,
     GivenClient,
@@ -33,6 +32,7 @@ from deuz_testing.scripted import (
     Said,
     ScriptedUpstreams,
 )
+from deuz_testing.waiting import WAIT_SECONDS
 
 LONG = "The river runs past the mill and on to the sea. " * 60
 ASK = [user("how far is it?")]

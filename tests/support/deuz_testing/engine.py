@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 MODEL = "tiny"
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 _WIDTH, _LAYERS, _HEADS, _INNER = 64, 2, 4, 128
 _CONTEXT_TOKENS = 65_536
 _MERGES = (("\u0120", "t"), ("h", "e"), ("i", "n"), ("e", "r"), ("\u0120t", "he"))

@@ -7,7 +7,7 @@ Rules:
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -36,15 +36,8 @@ from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_proxy.stores.estimates import Estimates
 from deuz_proxy.stores.ledger_memory import MemoryLedger
 from deuz_proxy.stores.tracker import Tracker
-from deuz_testing.scripted import (
-    ScriptedUpstreams,
-)
-
-WAIT_SECONDS = 5.0
-
-
-POLL_SECONDS = 0.005
-
+from deuz_testing.scripted import ScriptedUpstreams
+from deuz_testing.waiting import until
 
 _E = TypeVar("_E", bound=Event)
 
@@ -116,13 +109,6 @@ class Told:
         return self.last
 
 
-async def until(is_true: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    """Return once it is true; other tasks run meanwhile."""
-    async with asyncio.timeout(seconds):
-        while not is_true():  # noqa: ASYNC110  # Anything a test can look at.
-            await asyncio.sleep(POLL_SECONDS)
-
-
 @dataclass
 class FixedSource:
     """A source that answers what the test says, and keeps what it was asked."""
@@ -150,7 +136,7 @@ class FixedSource:
 
 SOURCE_CONFIG = """
 context:
-  refresh: {deadline_ms: 2000}
+  refresh: {deadline_ms: 20000}
   sources:
     - {id: rules, kind: memory, type: static, records: [{id: r1, text: never asked}]}
 """

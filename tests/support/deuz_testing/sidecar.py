@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 
 from deuz_proxy.app import App, Settings, running_app
+from deuz_testing.waiting import WAIT_SECONDS
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -32,7 +33,6 @@ ROUTES = (
     "/api/*",
 )
 _UPSTREAMS = ("anthropic", "openai", "gemini", "ollama")
-_WAIT_SECONDS = 15.0
 _MOST_REQUESTS = 500
 
 
@@ -48,7 +48,7 @@ class Sidecar:
 
         A request is told of when it is over, a moment after the client has its answer.
         """
-        deadline = time.monotonic() + _WAIT_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS
         told: list[Json] = []
         while len(told) < count:
             assert time.monotonic() < deadline, f"{len(told)} of {count} told"
@@ -72,7 +72,7 @@ class Sidecar:
         )
 
     def _read(self, path: str) -> bytes:
-        with urllib.request.urlopen(self.admin + path, timeout=5) as reply:
+        with urllib.request.urlopen(self.admin + path, timeout=WAIT_SECONDS) as reply:
             body: bytes = reply.read()
             return body
 
@@ -141,4 +141,4 @@ def _settings(folder: Path, config: Mapping[str, object]) -> Settings:
 
 
 def _wait_for(step: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-    return asyncio.run_coroutine_threadsafe(step, loop).result(_WAIT_SECONDS)
+    return asyncio.run_coroutine_threadsafe(step, loop).result(WAIT_SECONDS)

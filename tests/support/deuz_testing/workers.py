@@ -2,16 +2,14 @@
 
 import json
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from deuz_testing.sidecar_process import Sidecar
+from deuz_testing.waiting import WAIT_SECONDS
 
-WAIT_SECONDS = 30.0
 CONFIG = """
 upstreams:
   anthropic: {{url: "{url}", wire: anthropic}}
@@ -29,7 +27,7 @@ def config(url: str, mode: str = "observe", drain: float = 5) -> str:
 
 def read(url: str, accept: str = "*/*") -> str:
     request = urllib.request.Request(url, headers={"Accept": accept})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
         text: str = answer.read().decode()
         return text
 
@@ -46,13 +44,6 @@ def counted(sidecar: Sidecar, name: str) -> float:
         for sample in family.samples
         if sample.name == name
     )
-
-
-def until(is_true: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_SECONDS
-    while not is_true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def workers_of(sidecar: Sidecar) -> list[int]:

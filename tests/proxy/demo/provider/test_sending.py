@@ -2,6 +2,7 @@ import asyncio
 
 from deuz_proxy.demo.provider import FakeProvider, RawReply, Reply, Text
 from deuz_testing.provider import running_provider
+from deuz_testing.waiting import WAIT_SECONDS
 
 BODY = b'{"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true}'
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n"
@@ -11,7 +12,7 @@ async def exchange(provider: FakeProvider, head: bytes, body: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", provider.port)
     writer.write(head + body)
     try:
-        return await asyncio.wait_for(reader.read(), timeout=5)
+        return await asyncio.wait_for(reader.read(), WAIT_SECONDS)
     finally:
         writer.close()
 
@@ -65,9 +66,9 @@ async def test_a_client_that_waits_for_leave_gets_it() -> None:
     async with running_provider() as provider:
         reader, writer = await asyncio.open_connection("127.0.0.1", provider.port)
         writer.write(head)
-        leave = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), timeout=5)
+        leave = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_SECONDS)
         writer.write(BODY)
-        answer = await asyncio.wait_for(reader.read(), timeout=5)
+        answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
         writer.close()
 
     assert leave == b"HTTP/1.1 100 Continue\r\n\r\n"

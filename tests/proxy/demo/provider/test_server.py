@@ -18,6 +18,7 @@ from deuz_proxy.demo.provider import (
 )
 from deuz_proxy.demo.provider.server import HEADER_BYTES
 from deuz_testing.provider import running_provider
+from deuz_testing.waiting import WAIT_SECONDS
 
 Json = dict[str, Any]
 TURNS = [{"role": "user", "content": "hi"}]
@@ -201,7 +202,7 @@ async def test_a_client_that_leaves_is_noticed(client: aiohttp.ClientSession) ->
             call = group.create_task(post(client, url, CHAT))
             await asked.wait()
             call.cancel()
-        await asyncio.wait_for(left.wait(), timeout=5)
+        await asyncio.wait_for(left.wait(), WAIT_SECONDS)
 
     (logged,) = provider.requests
     assert logged.is_client_gone
