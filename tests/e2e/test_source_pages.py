@@ -2,7 +2,7 @@
 
 Rules:
 - Only what cannot be here is put in place of what the page names: the provider, the
-  service, the program of a server.
+  service, the program of a server; and the deadline, on a machine of any speed.
 - The folder beside the config is what the pages speak of: `docs`.
 """
 
@@ -58,7 +58,9 @@ def config_of(page: str) -> str:
     text = (ROOT / "docs/sources" / f"{page}.md").read_text()
     found = re.search(r"^```yaml config\n(.*?)^```$", text, re.M | re.S)
     assert found, f"docs/sources/{page}.md shows no config"
-    return found[1]
+    return re.sub(r"^  refresh: .*\n", "", found[1], flags=re.M).replace(
+        "context:\n", "context:\n  refresh: {deadline_ms: 30000}\n", 1
+    )
 
 
 class Talk:
