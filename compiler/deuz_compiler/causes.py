@@ -32,6 +32,7 @@ CAUSES = (
     "overflow_recovery",
     "record_forgotten",
     "ledger_lost",
+    "evicted",
     "sidecar_changed",
     "ttl_expired",
     "provider_miss",

@@ -66,7 +66,8 @@ class Baseline(msgspec.Struct, frozen=True):
     `frontier_tokens` is how much of it the provider said it holds in its cache, None if
     it did not say. `at` is Unix time, in seconds, of the request that sent it. With
     `is_ledger_lost` it went without what the ledger holds, which may come back. `tried`
-    is what would have been forwarded, where adding to it was only tried.
+    is what would have been forwarded, where adding to it was only tried. `entries` are
+    the turns of which the ledger held something.
     """
 
     inbound: Prefix
@@ -76,6 +77,7 @@ class Baseline(msgspec.Struct, frozen=True):
     frontier_tokens: int | None = None
     is_ledger_lost: bool = False
     tried: Prefix | None = None
+    entries: int = 0
 
 
 Ours = Sequence[tuple[int, int]]

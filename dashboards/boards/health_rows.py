@@ -99,6 +99,18 @@ HEALTH = Row(
             unit="ops",
         ),
         Panel(
+            "Conversations that lost what the ledger put out",
+            "Are the ledger's bounds too small for the conversations that live?",
+            (
+                Query(
+                    "sum(increase(deuz_prefix_breaks_total"
+                    '{cause="evicted"}[$__rate_interval])) or vector(0)',
+                    "breaks by eviction",
+                ),
+            ),
+            width=12,
+        ),
+        Panel(
             "Ledger availability",
             "Is the store asked, or left alone since it did not answer?",
             (Query("min by (store, op) (deuz_ledger_available)", "{{store}} {{op}}"),),

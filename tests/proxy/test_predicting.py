@@ -100,7 +100,7 @@ async def test_a_block_that_was_lost_would_break_the_prefix(told: Told) -> None:
 
     said = await predicted(make_runtime(runtime.config, told, **parts), told, NEXT)
 
-    assert said == ("broken_by_sidecar", "broken", "sidecar_changed")
+    assert said == ("broken_by_sidecar", "broken", "evicted")
 
 
 @pytest.mark.parametrize("mode", ["observe", "compile", "off"])

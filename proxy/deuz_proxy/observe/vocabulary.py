@@ -79,6 +79,7 @@ CAUSES = (
     "turns_dropped",
     "overflow_recovery",
     "ledger_lost",
+    "evicted",
     "record_forgotten",
     "sidecar_changed",
     "ttl_expired",

@@ -21,6 +21,7 @@ const CAUSES = {
   turn_inserted: "turn inserted into the history",
   turns_dropped: "turns dropped from the history",
   overflow_recovery: "history made shorter after an overflow",
+  evicted: "added context put out by the ledger's bounds",
   ledger_lost: "added context forgotten by the ledger",
   record_forgotten: "record deleted on request",
   sidecar_changed: "prefix changed by the sidecar",

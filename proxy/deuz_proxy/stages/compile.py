@@ -36,6 +36,7 @@ from deuz_compiler import (
 )
 from deuz_proxy.calls import Call, Compiled, Known, Tail
 from deuz_proxy.errors import ContextRefused
+from deuz_proxy.evicting import UNEXPLAINED, tell_evicted
 from deuz_proxy.observe.events import Compile
 from deuz_proxy.offers import compile_gathered, describe_compile, make_block
 from deuz_proxy.predicting import tried_baselines
@@ -68,7 +69,7 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     operations = {**known.operations, **pending}
     compiled = lay_out(call, operations, runtime, own_cause=own_cause, tail=known.tail)
     return replace(
-        compiled,
+        tell_evicted(call, known, compiled),
         pending=pending,
         compile=told,
         is_ledger_lost=known.is_ledger_lost,
@@ -229,7 +230,7 @@ def _named(
 
     A branch shares the ledger: what was condensed for one is condensed for all.
     """
-    if verdict.cause != "sidecar_changed" or verdict.index is None:
+    if verdict.cause != UNEXPLAINED or verdict.index is None:
         return verdict
     turns = [e.turn for e in surface.elements if e.turn >= envelope.lead]
     at = verdict.index

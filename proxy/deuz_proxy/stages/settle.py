@@ -39,7 +39,8 @@ from deuz_proxy.overflows import Seen, observe_overflow
 from deuz_proxy.predicting import predict_call
 from deuz_proxy.runtime import Runtime
 
-_DELIBERATE = ("overflow_recovery", "record_forgotten")
+# Bounds are the operator's: what they put out is ours to tell, and no fault.
+_DELIBERATE = ("overflow_recovery", "record_forgotten", "evicted")
 _LIFETIME = re.compile(
     rb'"(?:ttl|prompt_cache_retention|keep_alive)"\s*:\s*"(\d{1,3})([mh])"'
 )
@@ -77,11 +78,7 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     """Commit what an accepted request added and take it as the new baseline."""
     if call.envelope is None or compiled.inbound is None or compiled.outbound is None:
         return
-    if compiled.pending:
-        try:
-            await _commit(call, compiled, runtime)
-        except StoreFailed as fault:
-            runtime.notice(FaultCaught(call.target.route, "settle", fault.code))
+    is_kept = not compiled.pending or await _commit(call, compiled, runtime)
     progress = progress_of(
         call.envelope,
         call.chain,
@@ -98,22 +95,27 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     runtime.tracker.record(
         compiled.sighting,
         call.chain[call.envelope.lead :],
-        current_baseline(call, compiled),
+        current_baseline(call, compiled, is_kept=is_kept),
         session=call.identity.session,
         texts=_segment_texts(call, compiled),
     )
 
 
-async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> None:
+async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> bool:
     keys = call.ledger_keys
     kept = {keys[turn]: operations for turn, operations in compiled.pending.items()}
-    await runtime.ledger.commit(kept)
-    if runtime.memory is not None:
-        # Its owner may have forgotten a record while the request was under way.
-        await runtime.memory.look_after(kept, since=call.at)
+    try:
+        await runtime.ledger.commit(kept)
+        if runtime.memory is not None:
+            # Its owner may have forgotten a record while the request was under way.
+            await runtime.memory.look_after(kept, since=call.at)
+    except StoreFailed as fault:
+        runtime.notice(FaultCaught(call.target.route, "settle", fault.code))
+        return False
+    return True
 
 
-def current_baseline(call: Call, compiled: Compiled) -> Baseline:
+def current_baseline(call: Call, compiled: Compiled, *, is_kept: bool) -> Baseline:
     """Return this request as what a later one will be compared with."""
     if compiled.inbound is None or compiled.outbound is None:
         raise ValueError("a request without a prefix has no baseline")
@@ -124,8 +126,10 @@ def current_baseline(call: Call, compiled: Compiled) -> Baseline:
         compiled.outbound,
         call.at,
         ttl,
-        is_ledger_lost=compiled.is_ledger_lost,
+        # What could not be kept is missing later, as if the ledger did not answer.
+        is_ledger_lost=compiled.is_ledger_lost or not is_kept,
         tried=compiled.tried,
+        entries=len(compiled.operations),
     )
 
 

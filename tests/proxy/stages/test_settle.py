@@ -244,7 +244,7 @@ async def test_a_long_marker_makes_the_baseline_live_longer(
     call = await admitted(runtime, GivenRequest(body))
     compiled = compile_call(call, await recall_context(call, runtime), runtime)
 
-    assert current_baseline(call, compiled).ttl_seconds == seconds
+    assert current_baseline(call, compiled, is_kept=True).ttl_seconds == seconds
 
 
 async def test_what_is_not_understood_leaves_nothing_behind(runtime: Runtime) -> None:
@@ -254,7 +254,7 @@ async def test_what_is_not_understood_leaves_nothing_behind(runtime: Runtime) ->
     await keep_call(call, compiled, runtime)
 
     with pytest.raises(ValueError, match="no baseline"):
-        current_baseline(call, compiled)
+        current_baseline(call, compiled, is_kept=True)
 
 
 async def test_a_probe_is_a_side_call_and_no_measure_for_the_conversation(
@@ -413,4 +413,4 @@ async def test_a_prefix_lives_as_long_as_its_request_asks_for(
 
     compiled = compile_call(call, await recall_context(call, runtime), runtime)
 
-    assert current_baseline(call, compiled).ttl_seconds == seconds
+    assert current_baseline(call, compiled, is_kept=True).ttl_seconds == seconds

@@ -1,0 +1,241 @@
+"""What the ledger puts out of a conversation that lives: ours, told from a fault."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from deuz_compiler import Append, Candidate, Operation
+from deuz_proxy.config.ledger import LedgerConfig
+from deuz_proxy.errors import StoreFailed
+from deuz_proxy.observe.events import RequestFinished
+from deuz_proxy.ports import Query
+from deuz_proxy.runtime import Runtime
+from deuz_proxy.serving import new_id
+from deuz_proxy.stores.build import open_stores
+from deuz_testing.bodies import anthropic_body, assistant, user
+from deuz_testing.conversation import (
+    anthropic_answer,
+    client_gets,
+    conversation,
+    request,
+    upstream_gets,
+    upstream_says,
+)
+from deuz_testing.ledger_suite import ManualClock
+from deuz_testing.line import FixedSource, Told, make_config, make_runtime
+from deuz_testing.redis_process import running_redis
+
+OK = anthropic_answer()
+QUESTIONS = 5
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        "sqlite",
+        pytest.param("redis", marks=pytest.mark.needs("redis-server")),
+    ]
+)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param != "redis":
+        file = f"sqlite:///{tmp_path}/ledger.db"
+        yield "memory://" if request.param == "memory" else file
+        return
+    with running_redis() as process:
+        yield process.url
+
+
+@dataclass
+class Answering(FixedSource):
+    """A source with a record of its own for each question."""
+
+    async def find(self, query: Query) -> Sequence[Candidate]:
+        return (
+            Candidate(
+                source="rules",
+                kind="memory",
+                record_id=query.text.replace(" ", "-"),
+                text=f"To {query.text}: so.",
+            ),
+        )
+
+
+class Small:
+    """A sidecar whose ledger is small, and a clock that says how old entries are."""
+
+    def __init__(self, told: Told, stack: AsyncExitStack, url: str) -> None:
+        self.told, self.stack, self.url = told, stack, url
+        self.clock = ManualClock()
+        self.runtime: Runtime
+
+    async def open(self, mode: str = "compile", **bounds: Any) -> "Small":
+        config = LedgerConfig.model_validate(
+            {"url": self.url, "deadline_ms": 10_000, **bounds}
+        )
+        stores = await open_stores(
+            config, self.stack, new_id=new_id, tell=lambda _: None, clock=self.clock
+        )
+        self.runtime = make_runtime(
+            make_config(mode=mode),
+            self.told,
+            sources=[Answering()],
+            ledger=stores.ledger,
+            tracker=stores.tracker,
+            shared=stores.shared,
+        )
+        return self
+
+    async def ask(self, questions: int) -> RequestFinished:
+        """Send the conversation up to its newest question; return what is told."""
+        turns: list[Any] = []
+        for number in range(questions):
+            turns += [user(f"question {number}"), assistant(f"answer {number}")]
+        talk = conversation(self.runtime) >> request(anthropic_body(turns[:-1]))
+        talk <<= upstream_gets(lambda asked: True)
+        await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+        return self.told.last
+
+
+@pytest_asyncio.fixture
+async def small(told: Told, url: str) -> AsyncIterator[Small]:
+    async with AsyncExitStack() as stack:
+        yield Small(told, stack, url)
+
+
+def told_break(event: RequestFinished) -> tuple[str, str | None, str | None, int]:
+    assert event.verdict is not None
+    verdict = event.verdict
+    return verdict.verdict, verdict.cause, verdict.owner, event.sidecar_mutations
+
+
+GOES_ON = ("extended", None, None, 0)
+EVICTED = ("broken", "evicted", "sidecar", 0)
+
+
+async def test_a_ledger_that_is_too_small_for_a_conversation_says_so(
+    small: Small,
+) -> None:
+    await small.open(max_entries=2)
+
+    events = [await small.ask(number) for number in range(1, QUESTIONS + 1)]
+
+    # The third block put the first one out.
+    assert [told_break(event) for event in events[1:]] == [
+        GOES_ON,
+        GOES_ON,
+        EVICTED,
+        EVICTED,
+    ]
+
+
+async def test_a_block_that_got_too_old_says_so_once(small: Small) -> None:
+    await small.open(ttl_seconds=60)
+    await small.ask(1)
+
+    small.clock.move(61)
+    events = [await small.ask(number) for number in range(2, 5)]
+
+    assert [told_break(event) for event in events] == [EVICTED, GOES_ON, GOES_ON]
+
+
+async def test_a_ledger_that_is_large_enough_breaks_nothing(small: Small) -> None:
+    await small.open(max_entries=QUESTIONS)
+
+    events = [await small.ask(number) for number in range(1, QUESTIONS + 1)]
+
+    assert {told_break(event) for event in events[1:]} == {GOES_ON}
+
+
+async def test_what_would_be_sent_is_told_the_same_way(small: Small) -> None:
+    await small.open(mode="shadow", max_entries=2)
+
+    events = [await small.ask(number) for number in range(1, QUESTIONS + 1)]
+
+    # What was sent is the client's own.
+    assert {told_break(event) for event in events[1:]} == {GOES_ON}
+    last = events[-1].prediction
+    assert last is not None
+    assert (last.verdict, last.cause) == ("broken", "evicted")
+
+
+class Changing:
+    """A ledger with a bug: it holds all, and answers another text than it was given."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def read(self, keys: Any) -> list[tuple[Operation, ...]]:
+        found = await self._inner.read(keys)
+        return [
+            tuple(
+                Append(b"other", each.records, each.tokens, each.form)
+                if isinstance(each, Append)
+                else each
+                for each in held
+            )
+            for held in found
+        ]
+
+
+async def test_a_change_while_the_ledger_holds_everything_is_a_fault(
+    told: Told,
+) -> None:
+    async with AsyncExitStack() as stack:
+        small = await Small(told, stack, "memory://").open()
+        await small.ask(1)
+        parts: dict[str, Any] = {"ledger": Changing(small.runtime.ledger)}
+        small.runtime = make_runtime(
+            small.runtime.config, told, tracker=small.runtime.tracker, **parts
+        )
+
+        event = await small.ask(2)
+
+    assert told_break(event) == ("broken", "sidecar_changed", "sidecar", 1)
+
+
+class Full:
+    """A ledger that answers, and keeps nothing more."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def commit(self, operations: Any) -> None:
+        raise StoreFailed(store="full", operation="commit")
+
+
+async def test_what_could_not_be_kept_is_the_ledgers_failure_not_its_bounds(
+    told: Told,
+) -> None:
+    async with AsyncExitStack() as stack:
+        small = await Small(told, stack, "memory://").open()
+        whole = small.runtime.ledger
+        parts: dict[str, Any] = {
+            "tracker": small.runtime.tracker,
+            "sources": small.runtime.sources,
+        }
+        small.runtime = make_runtime(
+            small.runtime.config, told, ledger=Full(whole), **parts
+        )
+        await small.ask(1)
+        small.runtime = make_runtime(small.runtime.config, told, ledger=whole, **parts)
+
+        event = await small.ask(2)
+
+    assert event.verdict is not None
+    assert (event.verdict.cause, event.verdict.owner) == ("ledger_lost", "sidecar")
