@@ -38,7 +38,12 @@ from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest, context_warnings
 from deuz_compiler.records.policy import Overhead, Policy, Share
 from deuz_compiler.records.reasons import REASONS
-from deuz_compiler.redaction import redact_operations, was_redacted
+from deuz_compiler.redaction import (
+    records_of,
+    redact_operations,
+    was_redacted,
+    was_unfolded,
+)
 from deuz_compiler.refreshing.decide import (
     Decision as RefreshDecision,
 )
@@ -238,6 +243,7 @@ __all__ = [
     "recognise_finish",
     "recognise_overflow",
     "recognise_silent",
+    "records_of",
     "redact_operations",
     "render_block",
     "render_summary",
@@ -255,6 +261,7 @@ __all__ = [
     "user_text",
     "view_turns",
     "was_redacted",
+    "was_unfolded",
     "weigh_shares",
     "weigh_usage",
     "with_surface",

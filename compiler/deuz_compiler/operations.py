@@ -29,7 +29,9 @@ class Fold(msgspec.Struct, frozen=True, tag="fold"):
     """The last `turns` turns up to here replaced by a summary; `text` is escaped.
 
     `kept` are those of them that stay, behind the summary and in this order, counted
-    back from the last one, which is 0.
+    back from the last one, which is 0. `records` of the memory store were in sight when
+    those turns were written: the summary may repeat them, and goes when one is
+    forgotten.
     """
 
     turns: int
@@ -37,6 +39,7 @@ class Fold(msgspec.Struct, frozen=True, tag="fold"):
     tokens: int
     form: str = TURN
     kept: tuple[int, ...] = ()
+    records: tuple[PlacedRecord, ...] = ()
 
     @property
     def plain_text(self) -> str:
@@ -54,10 +57,12 @@ class Bare(msgspec.Struct, frozen=True, tag="bare"):
     """Nothing stands behind the turn, for good: it was answered without a block.
 
     A block put there later would change the prefix of all that went on from it.
-    `is_redacted`: a block stood there, all of whose records were forgotten.
+    `is_redacted`: a block stood there, all of whose records were forgotten; or, with
+    `folded`, a summary of so many turns up to here, which may have repeated one.
     """
 
     is_redacted: bool = False
+    folded: int = 0
 
 
 class TailCopy(msgspec.Struct, frozen=True, tag="tail_copy"):

@@ -4,15 +4,17 @@ Rules:
 - Only records of the memory store are meant: they carry their scope, others have none.
 - The bytes of the records that stay are what they were. A block that loses its last
   record is gone, and its turn stays bare.
+- A summary of turns that were written with a record in sight may repeat it: it goes
+  as a whole, and the turns are seen again.
 - What was redacted says so: the break it causes is ours, and meant.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
 from deuz_compiler.errors import MalformedInput
-from deuz_compiler.operations import Append, Bare, Operation
+from deuz_compiler.operations import Append, Bare, Fold, Operation
 from deuz_compiler.placement.block import (
     escape_json_string,
     parse_block,
@@ -38,7 +40,29 @@ def was_redacted(operations: Sequence[Operation]) -> bool:
     return any(isinstance(o, Append | Bare) and o.is_redacted for o in operations)
 
 
+def was_unfolded(operations: Mapping[int, Sequence[Operation]], turn: int) -> bool:
+    """Tell whether a summary that stood for the turn was taken out."""
+    return any(
+        isinstance(each, Bare) and last - each.folded < turn <= last
+        for last, held in operations.items()
+        for each in held
+    )
+
+
+def records_of(operations: Iterable[Operation]) -> tuple[PlacedRecord, ...]:
+    """Return the records of the memory store that the operations show or may repeat."""
+    found: dict[tuple[str, str], PlacedRecord] = {}
+    for each in operations:
+        for record in each.records if isinstance(each, Append | Fold) else ():
+            if record.scope:
+                found.setdefault((record.scope, record.record_id), record)
+    return tuple(found.values())
+
+
 def _redacted(operation: Operation, scope: str, ids: Container[str]) -> Operation:
+    if isinstance(operation, Fold):
+        is_meant = any(_is_meant(record, scope, ids) for record in operation.records)
+        return Bare(is_redacted=True, folded=operation.turns) if is_meant else operation
     if not isinstance(operation, Append):
         return operation
     stays = [not _is_meant(record, scope, ids) for record in operation.records]

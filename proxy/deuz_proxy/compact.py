@@ -12,10 +12,12 @@ Rules:
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 
 from msgspec.structs import replace
 
 from deuz_compiler import (
+    Bare,
     CompactionPolicy,
     Fold,
     Folded,
@@ -24,6 +26,7 @@ from deuz_compiler import (
     Prune,
     kept_turns,
     plan_recovery,
+    records_of,
     summary_body,
     view_turns,
 )
@@ -200,8 +203,19 @@ def _with_fold(
     if plan.fold is None or summary.fold is None:
         return operations
     last = plan.fold.last
-    others = tuple(o for o in operations.get(last, ()) if not isinstance(o, Fold))
-    return {**operations, last: (*others, summary.fold)}
+    others = tuple([o for o in operations.get(last, ()) if not _is_fold(o)])
+    # Whatever was in sight up to there may have been repeated by what is summarised.
+    seen = chain.from_iterable(
+        held for turn, held in operations.items() if turn <= last
+    )
+    fold = replace(summary.fold, records=records_of(seen))
+    return {**operations, last: (*others, fold)}
+
+
+def _is_fold(operation: Operation) -> bool:
+    """Tell whether it is one, or what was left of one."""
+    is_left = isinstance(operation, Bare) and operation.folded > 0
+    return isinstance(operation, Fold) or is_left
 
 
 def tell_layers(

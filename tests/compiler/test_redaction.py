@@ -7,13 +7,16 @@ from deuz_compiler import (
     Append,
     Bare,
     BlockRecord,
+    Fold,
     Operation,
     PlacedRecord,
     Prune,
     escape_json_string,
+    records_of,
     redact_operations,
     render_block,
     was_redacted,
+    was_unfolded,
 )
 
 PRUNE = Prune(((0, b'"x"'),))
@@ -94,3 +97,46 @@ def test_what_stays_is_the_block_of_what_stays(
         written = msgspec.json.decode(b'"%b"' % left.text, type=str)
         wanted = msgspec.json.decode(b'"%b"' % expected.text, type=str)
         assert (written, left.records) == (wanted, expected.records)
+
+
+SEEN = (PlacedRecord("memory", "a", scope="acme"), PlacedRecord("docs", "b"))
+FOLD = Fold(3, b"a is yellow", 5, records=SEEN)
+
+
+def test_a_summary_that_may_repeat_the_record_goes_as_a_whole() -> None:
+    left = redact_operations((PRUNE, FOLD), "acme", ["a"])
+
+    assert left == (PRUNE, Bare(is_redacted=True, folded=3))
+    assert was_redacted(left)
+
+
+@pytest.mark.parametrize(
+    ("scope", "ids"), [("acme", ["z", "b"]), ("other", ["a"]), ("", ["b"])]
+)
+def test_a_summary_of_other_records_stays(scope: str, ids: list[str]) -> None:
+    held: tuple[Operation, ...] = (FOLD, Fold(2, b"x", 1))
+
+    assert redact_operations(held, scope, [each for each in ids if scope]) is held
+
+
+def test_the_turns_of_a_summary_that_went_are_known() -> None:
+    operations: dict[int, tuple[Operation, ...]] = {
+        9: (PRUNE,),
+        7: (Bare(is_redacted=True, folded=3),),
+        2: (FOLD,),
+    }
+
+    found = [turn for turn in range(12) if was_unfolded(operations, turn)]
+
+    assert found == [5, 6, 7]
+
+
+def test_what_may_be_repeated_is_what_blocks_show_and_summaries_saw() -> None:
+    shown = block(("a", "x"), ("c", "y"))
+
+    seen = records_of((FOLD, PRUNE, Bare(), shown, block(("d", "z"), scope="")))
+
+    assert [(each.scope, each.record_id) for each in seen] == [
+        ("acme", "a"),
+        ("acme", "c"),
+    ]

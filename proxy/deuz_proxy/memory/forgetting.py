@@ -2,7 +2,7 @@
 
 Rules:
 - Forgetting takes a record out of the store, then out of the blocks of live
-  conversations; doing it twice is doing it once.
+  conversations, with the summaries that may repeat it; doing it twice is doing it once.
 - A request that was under way may still hold the text: what it commits afterwards is
   compared with what was forgotten since it began. Commit first, then look: whichever of
   the two is late sees the other.
@@ -11,9 +11,10 @@ Rules:
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
-from deuz_compiler import Append, Operation, redact_operations
+from deuz_compiler import Operation, records_of, redact_operations
 from deuz_proxy.memory.records import Draft, Record, Records
 from deuz_proxy.ports import Ledger
 
@@ -24,7 +25,7 @@ Commits = Mapping[bytes, tuple[Operation, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """How many records were there, and from how many placed blocks they were taken."""
+    """How many records were there, and how many blocks and summaries lost one."""
 
     forgotten: int
     placements_redacted: int
@@ -133,12 +134,6 @@ def _placed(
 ) -> dict[str, tuple[str, ...]]:
     """Return the ids of the store's records in the operations, by scope."""
     found: dict[str, tuple[str, ...]] = {}
-    for operations in committed:
-        for operation in operations:
-            for record in operation.records if isinstance(operation, Append) else ():
-                if record.scope:
-                    found[record.scope] = (
-                        *found.get(record.scope, ()),
-                        record.record_id,
-                    )
+    for record in records_of(chain.from_iterable(committed)):
+        found[record.scope] = (*found.get(record.scope, ()), record.record_id)
     return found

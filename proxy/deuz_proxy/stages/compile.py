@@ -32,6 +32,7 @@ from deuz_compiler import (
     project,
     segment_shares,
     was_redacted,
+    was_unfolded,
     with_surface,
 )
 from deuz_proxy.calls import Call, Compiled, Known, Tail
@@ -236,7 +237,8 @@ def _named(
     at = verdict.index
     # The break is at the block, or at the turn that took its place.
     around = turns[max(0, at - 1) : at + 1]
-    if any(was_redacted(operations.get(turn, ())) for turn in around):
+    is_forgotten = any(was_redacted(operations.get(turn, ())) for turn in around)
+    if is_forgotten or (at < len(turns) and was_unfolded(operations, turns[at])):
         return msgspec.structs.replace(verdict, cause="record_forgotten")
     # Of a turn's elements the first is its stub or its fold, the others are blocks.
     if at >= len(turns) or turns[at] in turns[max(0, at - 1) : at]:

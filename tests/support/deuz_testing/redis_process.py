@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -75,6 +76,20 @@ class RedisProcess:
         with self.client(database) as client:
             client.flushdb()
 
+    def everything(self) -> bytes:
+        """Return all that it holds, as a client may read it."""
+        # Not as DUMP gives it, which is compressed.
+        read = {
+            b"string": lambda c, key: c.get(key),
+            b"hash": lambda c, key: c.hgetall(key),
+            b"zset": lambda c, key: c.zrange(key, 0, -1),
+            b"set": lambda c, key: c.smembers(key),
+            b"list": lambda c, key: c.lrange(key, 0, -1),
+        }
+        with self.client() as client:
+            held = [(k, read[client.type(k)](client, k)) for k in client.scan_iter()]
+        return b"\n".join([_flat(each) for each in held])
+
     def kill(self) -> None:
         """End it without a word."""
         self._process.kill()
@@ -115,6 +130,13 @@ class RedisProcess:
         except (RedisError, OSError):
             return False
         return True
+
+
+def _flat(held: Any) -> bytes:
+    if isinstance(held, bytes):
+        return held
+    inner = held.items() if isinstance(held, dict) else held
+    return b"\n".join([_flat(each) for each in inner])
 
 
 @contextmanager
