@@ -1,7 +1,8 @@
 """The command line: the only place for arguments, printing and exit codes.
 
 Rules:
-- 0 done, 2 a mistake in what was given, 3 a refusal of the compiler, 130 interrupted.
+- 0 done, 2 a mistake in what was given, 3 a refusal of the compiler, 130 interrupted,
+  141 nobody reads the result.
 - What a program reads goes to stdout, what a person is told of trouble to stderr.
 - A command imports what it needs when it runs: `check` does not load telemetry.
 - Advice on what to do stands here and in the docs, not in the errors themselves.
@@ -15,6 +16,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deuz_proxy import __version__
+from deuz_proxy.arguments import address, window_tokens, worker_count
+from deuz_proxy.console import (
+    drop_output,
+    flush_output,
+    output_words,
+    prepare_streams,
+    read_input,
+    say,
+    say_aside_if_heard,
+    say_if_heard,
+)
 from deuz_proxy.errors import (
     ConfigInvalid,
     ListenFailed,
@@ -24,8 +36,7 @@ from deuz_proxy.errors import (
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
-_LAST_PORT = 65_535
-_MOST_WORKERS = 64  # More than the one keeper could listen to.
+EXIT_UNREAD = 141
 _PROFILE_FILES = {
     "request": "with --profile: JSON file of the request: scope, required ids, budget",
     "candidates": "with --profile: JSON file of the candidates",
@@ -38,10 +49,17 @@ Command = Callable[[argparse.Namespace], int]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    options = make_parser().parse_args(arguments)
+    prepare_streams()
+    options, unknown = make_parser().parse_known_args(arguments)
+    if unknown:
+        # By the command's own parser, which says what the command takes.
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     command: Command = options.command
     try:
-        return command(options)
+        return _finished(command(options))
+    except BrokenPipeError:
+        drop_output()
+        return EXIT_UNREAD
     except (ConfigInvalid, WorkerFailed) as fault:
         print(fault, file=sys.stderr)
         return EXIT_MISTAKE
@@ -49,6 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(_start_words(fault))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def _finished(code: int) -> int:
+    flush_output()
+    return code
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -67,6 +90,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_lint(commands)
     _add_provider(commands)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
     return parser
 
 
@@ -75,20 +100,20 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     _add_config(run)
     run.add_argument(
         "--listen",
-        type=_address,
+        type=address,
         metavar="H:P",
         help="address for applications, over the config; port 0 takes a free one "
         "(default: 127.0.0.1:4141)",
     )
     run.add_argument(
         "--admin",
-        type=_address,
+        type=address,
         metavar="H:P",
         help="address of page and metrics, over the config (default: 127.0.0.1:4142)",
     )
     run.add_argument(
         "--workers",
-        type=_worker_count,
+        type=worker_count,
         default=1,
         metavar="N",
         help="processes that serve, at most one a core (default: 1)",
@@ -174,14 +199,14 @@ def _add_provider(
     provider = commands.add_parser("fake-provider", help="run the test provider")
     provider.add_argument(
         "--listen",
-        type=_address,
+        type=address,
         default="127.0.0.1:4140",
         metavar="H:P",
         help="address to serve at (default: %(default)s)",
     )
     provider.add_argument(
         "--window",
-        type=int,
+        type=window_tokens,
         default=200_000,
         metavar="N",
         help="tokens that fit, for every model (default: %(default)s)",
@@ -198,24 +223,24 @@ def _run(options: argparse.Namespace) -> int:
     from deuz_proxy.running import Settings, run_until_stopped
 
     settings = Settings(options.config, options.listen, options.admin, options.workers)
-    _loop(run_until_stopped(settings, os.environ, _tell))
+    _loop(run_until_stopped(settings, os.environ, say_if_heard))
     return 0
 
 
 def _demo(options: argparse.Namespace) -> int:
     from deuz_proxy.demo.show import run_demo
 
-    return _loop(run_demo(tell=_tell, is_once=options.once))
+    return _loop(run_demo(tell=say, is_once=options.once))
 
 
 def _exec(options: argparse.Namespace) -> int:
     from deuz_proxy.running import Settings, run_command
 
     argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
-    if not argv:
+    if not any(argv[:1]):
         return _refuse("no command given after --", of="exec")
     settings = Settings(options.config, "127.0.0.1:0", "127.0.0.1:0")
-    return _loop(run_command(argv, settings, os.environ, _tell_aside))
+    return _loop(run_command(argv, settings, os.environ, say_aside_if_heard))
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -237,7 +262,7 @@ def _compile(options: argparse.Namespace) -> int:
     if options.profile is None:
         if any(files):
             return _refuse(f"{names} go with --profile alone", of="compile")
-        given = sys.stdin.buffer.read()
+        given = read_input()
         if not given.strip():
             return _refuse("standard input is empty", of="compile")
         output, code = compile_json(given, estimate=estimate_text)
@@ -254,24 +279,28 @@ def _compile(options: argparse.Namespace) -> int:
 def _lint(options: argparse.Namespace) -> int:
     from deuz_proxy.lint import lint_file
 
-    for line in lint_file(options.file, is_json=options.is_json):
-        print(line)
-    return 0
+    summary = lint_file(options.file, print, is_json=options.is_json)
+    if summary.requests or not summary.skipped:
+        return 0
+    words = f"{options.file}: no line is a request body; each has to be a whole one"
+    return _refuse(words, of="lint")
 
 
 def _provider(options: argparse.Namespace) -> int:
+    from deuz_proxy.config.values import split_address
     from deuz_proxy.demo.provider import run_provider
+    from deuz_proxy.edge.listening import listen_failed
 
-    host, _, port = options.listen.rpartition(":")
-    _loop(
-        run_provider(
-            host,
-            int(port),
-            announce=_tell_provider,
-            window_tokens=options.window,
-            require_key=options.require_key,
-        )
+    serving = run_provider(
+        *split_address(options.listen),
+        announce=_tell_provider,
+        window_tokens=options.window,
+        require_key=options.require_key,
     )
+    try:
+        _loop(serving)
+    except OSError as fault:
+        raise listen_failed(fault, name="listen", address=options.listen) from fault
     return 0
 
 
@@ -281,18 +310,12 @@ def _loop(coroutine: Coroutine[Any, Any, Result]) -> Result:
     return uvloop.run(coroutine)
 
 
-def _tell(text: str) -> None:
-    print(text, flush=True)
-
-
-def _tell_aside(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def _tell_provider(url: str) -> None:
-    _tell(f"fake provider listens on {url}")
-    _tell("a config that sends everything there, for deuz-sidecar run --config FILE:")
-    _tell(
+    say_if_heard(f"fake provider listens on {url}")
+    say_if_heard(
+        "a config that sends everything there, for deuz-sidecar run --config FILE:"
+    )
+    say_if_heard(
         "upstreams:\n"
         f'  anthropic: {{url: "{url}", wire: anthropic}}\n'
         f'  openai: {{url: "{url}", wire: openai}}'
@@ -313,20 +336,6 @@ def _start_words(fault: Exception) -> str:
 def _file_words(fault: OSError) -> str:
     reason = fault.strerror or str(fault)
     if fault.filename is None:
-        return reason
+        drop_output()
+        return output_words(fault) or reason
     return f"{fault.filename}: cannot be read: {reason.lower()}"
-
-
-def _address(text: str) -> str:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > _LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is not host:port")
-    return text
-
-
-def _worker_count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_WORKERS:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number from 1 to {_MOST_WORKERS}"
-        )
-    return int(text)

@@ -7,7 +7,7 @@ Rules:
 """
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,8 +60,8 @@ class Summary:
     lost_tokens: int
 
 
-def lint_file(path: Path, *, is_json: bool) -> Iterator[str]:
-    """Yield the report's lines.
+def lint_file(path: Path, tell: Callable[[str], None], *, is_json: bool) -> Summary:
+    """Tell the report, line by line, and return its sums.
 
     Raises:
         OSError: the file cannot be read.
@@ -71,17 +71,18 @@ def lint_file(path: Path, *, is_json: bool) -> Iterator[str]:
         for finding in lint_bodies(file):
             findings.append(finding)
             if is_json:
-                yield msgspec.json.encode(finding).decode()
+                tell(msgspec.json.encode(finding).decode())
             elif _is_worth_telling(finding):
-                yield describe(finding)
+                tell(describe(finding))
     summary = summarize(findings)
     if not is_json:
-        yield (
+        tell(
             f"{_count(summary.requests, 'request')} in "
             f"{_count(summary.conversations, 'conversation')}, "
             f"{summary.skipped} skipped: {_count(summary.breaks, 'prefix break')}, "
             f"{_count(summary.lost_tokens, 'token')} to be read again (estimated)"
         )
+    return summary
 
 
 def lint_bodies(lines: Iterable[bytes]) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ Rules:
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ _LOOK_SECONDS = 1.0
 _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 _SIGNALLED = 128
+_MOST_SHOWN = 200
 
 Tell = Callable[[str], None]
 
@@ -76,17 +78,26 @@ async def run_command(
         child_environ = {**environ, **base_urls(app.addresses.listen)}
         try:
             process = await asyncio.create_subprocess_exec(*argv, env=child_environ)
-        except FileNotFoundError:
-            tell(f"deuz-sidecar exec: {argv[0]}: command not found")
-            return _NOT_FOUND
-        except PermissionError:
-            tell(f"deuz-sidecar exec: {argv[0]}: not a program that may be run")
-            return _NOT_EXECUTABLE
+        except OSError as fault:
+            words, code = _not_run(argv[0], fault)
+            tell(f"deuz-sidecar exec: {argv[0][:_MOST_SHOWN]}: {words}")
+            return code
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(name, _pass_on, process, name)
         code = await process.wait()
         return code if code >= 0 else _SIGNALLED - code
+
+
+def _not_run(program: str, fault: OSError) -> tuple[str, int]:
+    """Return why a program could not be started, and the shells' code for it."""
+    if isinstance(fault, FileNotFoundError):
+        if os.path.exists(program):  # What it names may be no path.
+            return "what its first line names is not there", _NOT_EXECUTABLE
+        return "command not found", _NOT_FOUND
+    if isinstance(fault, PermissionError):
+        return "not a program that may be run", _NOT_EXECUTABLE
+    return (fault.strerror or "cannot be run").lower(), _NOT_EXECUTABLE
 
 
 def base_urls(listen: str) -> dict[str, str]:

@@ -92,6 +92,7 @@ def test_a_missing_config_ends_with_2(capsys: pytest.CaptureFixture[str]) -> Non
         ["run", "--workers", "0"],
         ["run", "--workers", "two"],
         ["run", "--workers", "65"],
+        ["fake-provider", "--window", "0"],
     ],
 )
 def test_arguments_that_make_no_sense_end_with_2(
@@ -196,6 +197,22 @@ def test_a_command_that_is_not_there_is_told_by_the_code(
     told = capsys.readouterr()
     assert told.out == ""
     assert "command" in told.err
+
+
+def test_a_command_that_cannot_be_run_is_told_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+
+    codes = [main(["exec", "--", each]) for each in (str(script), "x" * 5_000)]
+
+    told = capsys.readouterr().err
+    assert codes == [126, 126]
+    assert f"{script}: what its first line names is not there" in told
+    assert f"{'x' * 200}: file name too long" in told
+    assert "x" * 201 not in told
 
 
 def test_a_signal_to_exec_is_passed_on_to_the_command(tmp_path: Path) -> None:
@@ -315,6 +332,55 @@ def test_lint_prints_a_report_of_captured_bodies(
 
     assert main(["lint", str(file)]) == 0
     assert capsys.readouterr().out
+
+
+def test_lint_of_a_file_without_one_body_says_what_a_line_has_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pretty.json"
+    file.write_text('{\n  "model": "m",\n  "messages": []\n}\n')
+
+    for options in ([], ["--json"]):
+        assert main(["lint", *options, str(file)]) == 2
+        assert capsys.readouterr().err == (
+            f"deuz-sidecar lint: {file}: no line is a request body; each has to be a "
+            "whole one\n"
+        )
+
+
+def test_lint_of_an_empty_file_has_nothing_to_complain_of(tmp_path: Path) -> None:
+    file = tmp_path / "empty.jsonl"
+    file.write_text("\n")
+
+    assert main(["lint", str(file)]) == 0
+
+
+@pytest.mark.parametrize("command", ["run", "demo", "fake-provider"])
+def test_what_a_command_does_not_know_is_told_with_what_it_takes(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--nope", "extra"])
+
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert told.startswith(f"usage: deuz-sidecar {command} ")
+    assert (
+        f"deuz-sidecar {command}: error: unrecognized arguments: --nope extra" in told
+    )
+
+
+def test_a_taken_address_of_the_fake_provider_is_told_as_one_of_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["fake-provider", "--listen", address]) == 2
+
+    assert capsys.readouterr().err == (
+        f"deuz-sidecar: address {address} cannot be listened on: address already in "
+        "use; choose another with --listen H:P (port 0: any free one)\n"
+    )
 
 
 def test_run_ends_with_0_when_it_is_told_to(tmp_path: Path) -> None:

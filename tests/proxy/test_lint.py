@@ -90,8 +90,10 @@ def test_the_report_ends_with_the_sums(tmp_path: Path) -> None:
     ]
     path.write_bytes(b"\n".join(bodies))
 
-    lines = list(lint_file(path, is_json=False))
+    lines: list[str] = []
+    summary = lint_file(path, lines.append, is_json=False)
 
+    assert (summary.requests, summary.skipped, summary.breaks) == (2, 1, 1)
     assert lines[0].startswith("line 2: conversation 1 broken at tools 0, byte ")
     assert "tool_added, owner client" in lines[0]
     assert lines[1] == "line 3: not understood (unknown_shape)"
@@ -107,7 +109,9 @@ def test_a_system_prompt_that_is_gone_has_no_place_in_the_body(
     bodies = [anthropic_body(TURNS[:1], system="s" * 99), anthropic_body(TURNS)]
     path.write_bytes(b"\n".join(bodies))
 
-    first, _ = lint_file(path, is_json=False)
+    lines: list[str] = []
+    lint_file(path, lines.append, is_json=False)
+    first, _ = lines
 
     assert "broken at system: system_removed" in first
 
@@ -116,7 +120,9 @@ def test_machines_get_one_json_object_a_line(tmp_path: Path) -> None:
     path = tmp_path / "captured.jsonl"
     path.write_bytes(anthropic_body(TURNS))
 
-    (line,) = lint_file(path, is_json=True)
+    lines: list[str] = []
+    lint_file(path, lines.append, is_json=True)
+    (line,) = lines
 
     assert json.loads(line)["verdict"] == "first"
     assert "aaa" not in line
