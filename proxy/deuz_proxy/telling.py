@@ -20,6 +20,7 @@ from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.admin import AdminParts, make_admin
 from deuz_proxy.edge.admin_log import quiet_log
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
+from deuz_proxy.edge.proxies import Proxies
 from deuz_proxy.observe.events import Fanout
 from deuz_proxy.observe.names import NEWEST, OLDER
 from deuz_proxy.runtime import Runtime
@@ -121,6 +122,7 @@ class Telling:
                 secrets.randbits,
                 OLDER if self.config.telemetry.legacy_names else NEWEST,
             ),
+            find_proxy=Proxies(self._environ).find,
         )
 
 

@@ -9,6 +9,7 @@ Rules:
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 SCOPE = "deuz_proxy"
 
@@ -199,6 +200,8 @@ def provider_of(wire: str) -> str | None:
     return _PROVIDERS.get(wire)
 
 
+# A few paths come again and again.
+@lru_cache(maxsize=256)
 def operation_of(path: str) -> str | None:
     """Return the GenAI operation that a path asks for; None for any other call."""
     bare = path.partition("?")[0]

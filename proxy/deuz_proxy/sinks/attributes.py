@@ -6,25 +6,68 @@ Rules:
 - An outcome that is not `ok` always has an `error.type`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import NamedTuple
 
-from opentelemetry.util.types import AttributeValue
-
-from deuz_compiler import Usage, Verdict
+from deuz_compiler import Usage
 from deuz_proxy.observe import names
-from deuz_proxy.observe.events import (
-    Compaction,
-    Compile,
-    Overflow,
-    RequestFinished,
-    UpstreamCall,
-)
+from deuz_proxy.observe.events import Compile, RequestFinished, UpstreamCall
 from deuz_proxy.observe.redact import shown_name, shown_path, shown_source, shown_word
 from deuz_proxy.observe.vocabulary import HTTP_METHODS, NONE
+from deuz_proxy.sinks.otlp_bytes import AttributeValue
 
-Attributes = dict[str, AttributeValue]
+Attributes = Mapping[str, AttributeValue | None]
 
 FIRST_ERROR_STATUS = 400
+
+
+class Served(NamedTuple):
+    """The fields of a request that many requests have in common."""
+
+    method: str
+    path: str
+    status: int
+    outcome: str
+    error: str | None
+    route: str
+    upstream: str
+    wire: str
+    mode: str
+    group: str | None
+    passthrough: str | None
+    usage_status: str
+
+
+class Asked(NamedTuple):
+    """What many requests have in common that is said of their calls."""
+
+    method: str
+    path: str
+    wire: str
+    upstream: str
+    model: str | None
+    max_output_tokens: int | None
+    is_streamed: bool
+    outcome: str
+    response_model: str | None
+    finish_reason: str | None
+    server_address: str
+    server_port: int | None
+
+
+class Called(NamedTuple):
+    """The fields of a call that many calls have in common."""
+
+    status: int | None
+    error: str | None
+    purpose: str
+    model: str | None
+
+
+read_served = attrgetter(*Served._fields)
+read_asked = attrgetter(*Asked._fields)
+read_called = attrgetter(*Called._fields)
 
 
 def known_method(method: str) -> str:
@@ -32,91 +75,104 @@ def known_method(method: str) -> str:
     return method if method in HTTP_METHODS else "_OTHER"
 
 
-def server_attributes(event: RequestFinished) -> Attributes:
-    """Return the attributes of the proxied request's own span."""
-    path = shown_path(event.path, event.upstream)
-    return _known(
-        {
-            names.HTTP_METHOD: known_method(event.method),
-            names.HTTP_ROUTE: path,
-            names.URL_PATH: path,
-            names.URL_SCHEME: "http",
-            names.HTTP_STATUS: event.status,
-            names.HTTP_REQUEST_BYTES: event.request_bytes,
-            names.HTTP_RESPONSE_BYTES: event.response_bytes,
-            names.ERROR_TYPE: request_error(event),
-            names.REQUEST_ID: event.request_id,
-            names.ROUTE: event.route,
-            names.UPSTREAM: event.upstream,
-            names.WIRE: event.wire,
-            names.MODE: event.mode,
-            names.GROUP: event.group,
-            names.OUTCOME: event.outcome,
-            names.PASSTHROUGH: event.passthrough,
-            names.CONVERSATION: event.conversation,
-            names.USAGE_STATUS: event.usage_status,
-            names.OVERHEAD: event.overhead_seconds,
-            names.MUTATIONS: event.sidecar_mutations or None,
-        }
-    )
+def server_attributes(served: Served) -> Attributes:
+    """Return what the proxied request's own span says of many requests alike."""
+    path = shown_path(served.path, served.upstream)
+    return {
+        names.HTTP_METHOD: known_method(served.method),
+        names.HTTP_ROUTE: path,
+        names.URL_PATH: path,
+        names.URL_SCHEME: "http",
+        names.HTTP_STATUS: served.status,
+        names.ERROR_TYPE: request_error(served),
+        names.ROUTE: served.route,
+        names.UPSTREAM: served.upstream,
+        names.WIRE: served.wire,
+        names.MODE: served.mode,
+        names.GROUP: served.group,
+        names.OUTCOME: served.outcome,
+        names.PASSTHROUGH: served.passthrough,
+        names.USAGE_STATUS: served.usage_status,
+    }
 
 
-def request_error(event: RequestFinished) -> str | None:
+def own_server_attributes(event: RequestFinished) -> Attributes:
+    """Return what the proxied request's own span says of this one alone."""
+    return {
+        names.REQUEST_ID: event.request_id,
+        names.CONVERSATION: event.conversation,
+        names.HTTP_REQUEST_BYTES: event.request_bytes,
+        names.HTTP_RESPONSE_BYTES: event.response_bytes,
+        names.OVERHEAD: event.overhead_seconds,
+        names.MUTATIONS: event.sidecar_mutations or None,
+    }
+
+
+def request_error(served: Served) -> str | None:
     """Return why the request did not end well, None if it did."""
-    if event.outcome == "ok" and event.status < FIRST_ERROR_STATUS:
+    if served.outcome == "ok" and served.status < FIRST_ERROR_STATUS:
         return None
-    if event.error is not None:
-        return shown_word(event.error)
-    return event.outcome if event.outcome != "ok" else str(event.status)
+    if served.error is not None:
+        return shown_word(served.error)
+    return served.outcome if served.outcome != "ok" else str(served.status)
 
 
-def call_attributes(
+def call_attributes(asked: Asked, called: Called, *, is_answer: bool) -> Attributes:
+    """Return what one call to the upstream says of many calls alike.
+
+    Only the call whose answer the client got (`is_answer`) has the answer's facts.
+    """
+    return {
+        names.HTTP_METHOD: known_method(asked.method),
+        names.HTTP_STATUS: called.status,
+        names.SERVER_ADDRESS: asked.server_address or None,
+        names.SERVER_PORT: asked.server_port if asked.server_address else None,
+        names.PURPOSE: called.purpose,
+        names.ERROR_TYPE: call_error(asked, called, is_answer=is_answer),
+        **_inference_attributes(asked, called),
+        **(_answer_attributes(asked) if is_answer else {}),
+    }
+
+
+def own_call_attributes(
     event: RequestFinished,
     call: UpstreamCall,
     conventions: names.Conventions,
     *,
     is_answer: bool,
 ) -> Attributes:
-    """Return the attributes of one call to the upstream.
-
-    Only the call whose answer the client got (`is_answer`) has the answer's facts.
-    """
-    attributes: Mapping[str, AttributeValue | None] = {
-        names.HTTP_METHOD: known_method(event.method),
-        names.HTTP_STATUS: call.status,
-        names.SERVER_ADDRESS: event.server_address or None,
-        names.SERVER_PORT: event.server_port if event.server_address else None,
-        names.PURPOSE: call.purpose,
-        names.ERROR_TYPE: call_error(event, call, is_answer=is_answer),
-        **_inference_attributes(event, call),
-        **_usage_attributes(event.usage if is_answer else call.usage, conventions),
-    }
-    answer = _answer_attributes(event, call) if is_answer else {}
-    return _known({**attributes, **answer})
+    """Return what one call to the upstream says of this one alone."""
+    said: dict[str, AttributeValue | None] = {}
+    if event.conversation and _is_inference(event, call):
+        said[names.CONVERSATION_ID] = event.conversation
+    usage = event.usage if is_answer else call.usage
+    if usage is not None:
+        said |= _usage_attributes(usage, conventions)
+    if is_answer:
+        said |= _own_answer_attributes(event, call)
+    return said
 
 
-def call_error(
-    event: RequestFinished, call: UpstreamCall, *, is_answer: bool
-) -> str | None:
+def call_error(asked: Asked, called: Called, *, is_answer: bool) -> str | None:
     """Return why a call failed, None if it did not."""
-    if call.error is not None:
-        return shown_word(call.error)
-    if call.status is not None and call.status >= FIRST_ERROR_STATUS:
-        return str(call.status)
-    return event.outcome if is_answer and event.outcome == "truncated" else None
+    if called.error is not None:
+        return shown_word(called.error)
+    if called.status is not None and called.status >= FIRST_ERROR_STATUS:
+        return str(called.status)
+    return asked.outcome if is_answer and asked.outcome == "truncated" else None
 
 
-def call_name(event: RequestFinished, call: UpstreamCall) -> str:
+def call_name(asked: Asked, called: Called) -> str:
     """Return the span name of a call: operation and model, else the method."""
-    operation, model = names.operation_of(event.path), call.model or event.model
+    operation, model = names.operation_of(asked.path), called.model or asked.model
     if operation is None or model is None:
-        return known_method(event.method)
+        return known_method(asked.method)
     return f"{operation} {shown_name(model)}"
 
 
 def compile_attributes(compiled: Compile) -> Attributes:
     """Return the attributes of a compile of added context."""
-    attributes: Attributes = {
+    attributes: dict[str, AttributeValue] = {
         names.SELECTED: compiled.selected,
         names.EXCLUDED: compiled.excluded,
         names.TOKENS: compiled.tokens,
@@ -135,58 +191,46 @@ def compile_attributes(compiled: Compile) -> Attributes:
     return attributes
 
 
-def verdict_attributes(verdict: Verdict) -> Attributes:
-    """Return what a prefix verdict says, without what does not apply."""
-    return _read(verdict, names.VERDICT_ATTRIBUTES)
-
-
-def overflow_attributes(overflow: Overflow) -> Attributes:
-    """Return what an overflow says, with the numbers that were told."""
-    return _read(overflow, names.OVERFLOW_ATTRIBUTES)
-
-
-def compaction_attributes(compaction: Compaction) -> Attributes:
-    """Return what a layer of compaction did."""
-    return _read(compaction, names.COMPACTION_ATTRIBUTES)
-
-
-def _inference_attributes(
-    event: RequestFinished, call: UpstreamCall
-) -> Mapping[str, AttributeValue | None]:
-    operation, model = names.operation_of(event.path), call.model or event.model
+def _inference_attributes(asked: Asked, called: Called) -> Attributes:
+    operation, model = names.operation_of(asked.path), called.model or asked.model
     if operation is None or model is None:
         return {}
     return {
         names.OPERATION: operation,
-        names.PROVIDER: names.provider_of(event.wire) or shown_word(event.upstream),
+        names.PROVIDER: names.provider_of(asked.wire) or shown_word(asked.upstream),
         names.REQUEST_MODEL: shown_name(model),
-        names.CONVERSATION_ID: event.conversation,
     }
 
 
-def _answer_attributes(
-    event: RequestFinished, call: UpstreamCall
-) -> Mapping[str, AttributeValue | None]:
+def _is_inference(event: RequestFinished, call: UpstreamCall) -> bool:
+    is_named = call.model is not None or event.model is not None
+    return is_named and names.operation_of(event.path) is not None
+
+
+def _answer_attributes(asked: Asked) -> Attributes:
+    if asked.model is None:
+        return {}
+    reason = "error" if asked.outcome == "truncated" else asked.finish_reason
+    return {
+        names.REQUEST_STREAM: asked.is_streamed or None,
+        names.REQUEST_MAX_TOKENS: asked.max_output_tokens,
+        names.RESPONSE_MODEL: _name(asked.response_model),
+        names.FINISH_REASONS: (shown_word(reason) or "",) if reason else None,
+    }
+
+
+def _own_answer_attributes(event: RequestFinished, call: UpstreamCall) -> Attributes:
     if event.model is None:
         return {}
-    reason = "error" if event.outcome == "truncated" else event.finish_reason
     return {
-        names.REQUEST_STREAM: event.is_streamed or None,
-        names.REQUEST_MAX_TOKENS: event.max_output_tokens,
         names.RESPONSE_ID: _name(event.response_id),
-        names.RESPONSE_MODEL: _name(event.response_model),
-        names.FINISH_REASONS: (shown_word(reason) or "",) if reason else None,
         names.FIRST_CHUNK: _first_chunk_seconds(event, call),
         # Only when known: the conventions forbid to say "not compacted".
         names.COMPACTED: True if event.compactions else None,
     }
 
 
-def _usage_attributes(
-    usage: Usage | None, conventions: names.Conventions
-) -> Mapping[str, AttributeValue | None]:
-    if usage is None:
-        return {}
+def _usage_attributes(usage: Usage, conventions: names.Conventions) -> Attributes:
     return {
         names.INPUT_TOKENS: usage.input_total,
         names.CACHE_READ: usage.cache_read,
@@ -204,11 +248,3 @@ def _first_chunk_seconds(event: RequestFinished, call: UpstreamCall) -> float | 
 
 def _name(value: str | None) -> str | None:
     return shown_name(value) if value else None
-
-
-def _read(value: object, fields: Iterable[str]) -> Attributes:
-    return _known({field: getattr(value, field) for field in fields})
-
-
-def _known(attributes: Mapping[str, AttributeValue | None]) -> Attributes:
-    return {key: value for key, value in attributes.items() if value is not None}

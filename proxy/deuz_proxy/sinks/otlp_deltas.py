@@ -1,4 +1,4 @@
-"""Turns cumulative metrics into what was added since the last picture.
+"""Turns cumulative points into what was added since the last picture.
 
 Rules:
 - Only where it is asked for: `OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE` is
@@ -8,68 +8,44 @@ Rules:
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from opentelemetry.sdk.metrics.export import (
-    AggregationTemporality,
-    Histogram,
-    HistogramDataPoint,
-    Metric,
-    NumberDataPoint,
-    Sum,
-)
 
-Key = tuple[object, ...]
-Point = NumberDataPoint | HistogramDataPoint
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One series in one picture.
 
-_DELTA = AggregationTemporality.DELTA
+    `value` is a number, or the sum of a histogram, which has `counts` too: one for each
+    bucket and one above them.
+    """
+
+    labels: tuple[tuple[str, str], ...]
+    started_ns: int
+    taken_ns: int
+    value: float
+    counts: tuple[int, ...] = ()
 
 
 class Deltas:
     """Remembers the last picture's points."""
 
     def __init__(self) -> None:
-        self._before: dict[Key, Point] = {}
+        self._before: dict[tuple[object, ...], Point] = {}
 
-    def since_last(self, metrics: Iterable[Metric]) -> list[Metric]:
-        """Return the metrics with sums and histograms as differences."""
-        return [self._changed(metric) for metric in metrics]
+    def since_last(self, name: str, points: Iterable[Point]) -> list[Point]:
+        """Return the points of a metric as differences."""
+        return [self._changed(name, point) for point in points]
 
-    def _changed(self, metric: Metric) -> Metric:
-        data = metric.data
-        if isinstance(data, Sum):
-            numbers = [self._number(metric.name, point) for point in data.data_points]
-            return replace(metric, data=Sum(numbers, _DELTA, data.is_monotonic))
-        if isinstance(data, Histogram):
-            counts = [self._counts(metric.name, point) for point in data.data_points]
-            return replace(metric, data=Histogram(counts, _DELTA))
-        return metric
-
-    def _number(self, name: str, point: NumberDataPoint) -> NumberDataPoint:
-        before = self._swap(name, point)
-        if not isinstance(before, NumberDataPoint):
-            return point
-        return replace(
-            point,
-            value=point.value - before.value,
-            start_time_unix_nano=before.time_unix_nano,
-        )
-
-    def _counts(self, name: str, point: HistogramDataPoint) -> HistogramDataPoint:
-        before = self._swap(name, point)
-        if not isinstance(before, HistogramDataPoint):
-            return point
-        pairs = zip(point.bucket_counts, before.bucket_counts, strict=True)
-        return replace(
-            point,
-            count=point.count - before.count,
-            sum=point.sum - before.sum,
-            bucket_counts=[after - earlier for after, earlier in pairs],
-            start_time_unix_nano=before.time_unix_nano,
-        )
-
-    def _swap(self, name: str, point: Point) -> Point | None:
-        key = (name, *(point.attributes or {}).items())
+    def _changed(self, name: str, point: Point) -> Point:
+        key = (name, *point.labels)
         before = self._before.get(key)
         self._before[key] = point
-        return before
+        if before is None:
+            return point
+        pairs = zip(point.counts, before.counts, strict=True)
+        return replace(
+            point,
+            started_ns=before.taken_ns,
+            value=point.value - before.value,
+            counts=tuple(after - earlier for after, earlier in pairs),
+        )

@@ -1,211 +1,212 @@
-"""Finished requests become spans here, and are handed to a batch.
+"""Finished requests become the bytes of their spans here.
 
 Rules:
 - Spans are made once, when the request is over: nothing is left open by a client that
   goes away, and ids are those that the request had from its start.
-- Only the event is handed over: spans are made by the thread that sends them.
-- A request that is not sampled costs nothing.
-- Handing over never waits: the queue is bounded, and what does not fit is lost.
+- What many requests say alike is written once and remembered: `Served`, `Asked` and
+  `Called` name all the fields that it may depend on. The rest is written for each.
+- That memory is bounded: traffic that never repeats itself costs time, not space.
+
+Source: opentelemetry-proto 1.x, trace.proto (field numbers).
 """
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import Event as SpanEvent
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
 from deuz_proxy.observe import names
-from deuz_proxy.observe.events import (
-    Compile,
-    Event,
-    RequestFinished,
-    Trace,
-    UpstreamCall,
-)
+from deuz_proxy.observe.events import Compile, RequestFinished, Trace, UpstreamCall
 from deuz_proxy.observe.redact import shown_path
 from deuz_proxy.observe.trace import NewId, nonzero_id
 from deuz_proxy.sinks import attributes
+from deuz_proxy.sinks.attributes import Asked, Called, Served
+from deuz_proxy.sinks.otlp_bytes import (
+    AttributeValue,
+    pack_fixed64,
+    write_attributes,
+    write_message,
+    write_number,
+    write_text,
+)
 
-_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
-_UNSET = Status(StatusCode.UNSET)
-_ERROR = Status(StatusCode.ERROR)
+# Values of the fields that a class names, in its order.
+Fields = tuple[Any, ...]
+Keys = tuple[str, ...]
+Values = tuple[AttributeValue | None, ...]
+
+# An application has some dozens of kinds of requests; one takes a kilobyte.
+_KINDS_KEPT = 256
 _NANOSECONDS = 1_000_000_000
 _FIRST_SERVER_ERROR = 500
 
+_INTERNAL, _SERVER, _CLIENT = 1, 2, 3
+_ERROR = 2
+# Fields of a span, and of an event in it.
+_NAME, _KIND, _ATTRIBUTES, _EVENTS, _STATUS = 5, 6, 9, 11, 15
+_EVENT_NAME, _EVENT_ATTRIBUTES = 2, 3
 
-class SpanSink:
-    """Listens to events and offers sampled requests to a processor."""
+_IDS = struct.Struct(">2s16s2sQ")
+_TIMES = struct.Struct("<BQBQ")
+# A parent's id, then the flags: whether it is remote is known, and it is or is not.
+_PARENT = struct.Struct(">2sQ6s")
+_LOCAL = b"\x85\x01\x00\x01\x00\x00"
+_REMOTE = b"\x85\x01\x00\x03\x00\x00"
 
-    def __init__(self, processor: SpanProcessor) -> None:
-        self._processor = processor
-        self.offered = 0
-
-    def __call__(self, event: Event) -> None:
-        """Offer a finished request; its spans are made when it is its turn."""
-        if (
-            isinstance(event, RequestFinished)
-            and event.trace
-            and event.trace.is_sampled
-        ):
-            self.offered += 1
-            self._processor.on_end(Offer(event))
-
-
-class Offer(ReadableSpan):
-    """A request in the processor's queue, which looks at the sampled flag alone."""
-
-    _context = SpanContext(1, 1, is_remote=False, trace_flags=_SAMPLED)
-
-    def __init__(self, event: RequestFinished) -> None:
-        self.event = event
+_read_verdict = attrgetter(*names.VERDICT_ATTRIBUTES)
+_read_overflow = attrgetter(*names.OVERFLOW_ATTRIBUTES)
+_read_compaction = attrgetter(*names.COMPACTION_ATTRIBUTES)
 
 
 @dataclass(frozen=True, slots=True)
-class SpanBuilder:
-    """Builds spans; what it needs beside the event is the same for all of them."""
+class SpanWriter:
+    """Writes the spans of requests. `new_id` makes the ids that no event has."""
 
-    resource: Resource
-    scope: InstrumentationScope
     conventions: names.Conventions
     new_id: NewId
 
-    def made_of(self, offer: ReadableSpan) -> tuple[ReadableSpan, ...]:
-        """Return the spans of an offered request."""
-        return self.build(offer.event) if isinstance(offer, Offer) else ()
-
-    def build(self, event: RequestFinished) -> tuple[ReadableSpan, ...]:
+    def write(self, event: RequestFinished) -> tuple[bytes, ...]:
         """Return the spans of a sampled request, the server's span last."""
         trace = event.trace
         if trace is None or not trace.is_sampled:
             return ()
-        return tuple(_Request(event, trace, self).spans())
+        return tuple(self._spans(event, trace))
 
+    def _spans(self, event: RequestFinished, trace: Trace) -> Iterator[bytes]:
+        trace_id = trace.trace_id.to_bytes(16, "big")
+        parent = _PARENT.pack(b"\x22\x08", trace.server_span_id, _LOCAL)
+        if event.compile is not None:
+            yield _ids(trace_id, self._new_span_id()) + parent + _compile(event.compile)
+        answer = _answer_of(event.upstream_calls)
+        for index, call in enumerate(event.upstream_calls):
+            # The first call has the id that the upstream was told, if it was told one.
+            ids = _ids(trace_id, self._new_span_id() if index else trace.client_span_id)
+            yield ids + parent + self._call(event, call, is_answer=call is answer)
+        caller = _caller(trace.parent_span_id)
+        yield _ids(trace_id, trace.server_span_id) + caller + _server(event)
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """What differs between the spans of one request."""
-
-    name: str
-    kind: SpanKind
-    span_id: int
-    parent: SpanContext | None
-    started_at: float
-    ended_at: float
-    is_failed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    event: RequestFinished
-    trace: Trace
-    builder: SpanBuilder
-
-    def spans(self) -> Iterator[ReadableSpan]:
-        if self.event.compile is not None:
-            yield self._compile_span(self.event.compile)
-        answer = _answer_of(self.event.upstream_calls)
-        for index, call in enumerate(self.event.upstream_calls):
-            yield self._call_span(call, index, is_answer=call is answer)
-        yield self._server_span()
-
-    def _server_span(self) -> ReadableSpan:
-        event, parent_id = self.event, self.trace.parent_span_id
-        path = shown_path(event.path, event.upstream)
-        # By the HTTP conventions a client's mistake is no failure of the server.
-        is_failed = event.status >= _FIRST_SERVER_ERROR or event.outcome == "truncated"
-        piece = _Piece(
-            name=f"{attributes.known_method(event.method)} {path}",
-            kind=SpanKind.SERVER,
-            span_id=self.trace.server_span_id,
-            parent=self._context(parent_id, is_remote=True) if parent_id else None,
-            started_at=event.at,
-            ended_at=event.at + event.duration_seconds,
-            is_failed=is_failed,
+    def _call(
+        self, event: RequestFinished, call: UpstreamCall, *, is_answer: bool
+    ) -> bytes:
+        own = attributes.own_call_attributes(
+            event, call, self.conventions, is_answer=is_answer
         )
-        said = attributes.server_attributes(event)
-        return self._span(piece, said, tuple(_span_events(event)))
-
-    def _call_span(
-        self, call: UpstreamCall, index: int, *, is_answer: bool
-    ) -> ReadableSpan:
-        event, builder = self.event, self.builder
-        error = attributes.call_error(event, call, is_answer=is_answer)
-        # The first call has the id that the upstream was told, if it was told one.
-        piece = _Piece(
-            name=attributes.call_name(event, call),
-            kind=SpanKind.CLIENT,
-            span_id=self._new_span_id() if index else self.trace.client_span_id,
-            parent=self._server_context(),
-            started_at=call.started_at,
-            ended_at=call.started_at + call.duration_seconds,
-            is_failed=error is not None,
+        alike = _alike_calls(
+            attributes.read_asked(event),
+            attributes.read_called(call),
+            is_answer=is_answer,
         )
-        said = attributes.call_attributes(
-            event, call, builder.conventions, is_answer=is_answer
-        )
-        return self._span(piece, said)
-
-    def _compile_span(self, compiled: Compile) -> ReadableSpan:
-        piece = _Piece(
-            name=names.COMPILE_SPAN,
-            kind=SpanKind.INTERNAL,
-            span_id=self._new_span_id(),
-            parent=self._server_context(),
-            started_at=compiled.started_at,
-            ended_at=compiled.started_at + compiled.duration_seconds,
-        )
-        return self._span(piece, attributes.compile_attributes(compiled))
-
-    def _span(
-        self,
-        piece: _Piece,
-        said: attributes.Attributes,
-        events: tuple[SpanEvent, ...] = (),
-    ) -> ReadableSpan:
-        return ReadableSpan(
-            name=piece.name,
-            context=self._context(piece.span_id, is_remote=False),
-            parent=piece.parent,
-            resource=self.builder.resource,
-            attributes=said,
-            events=events,
-            kind=piece.kind,
-            status=_ERROR if piece.is_failed else _UNSET,
-            start_time=_nanoseconds(piece.started_at),
-            end_time=_nanoseconds(piece.ended_at),
-            instrumentation_scope=self.builder.scope,
-        )
-
-    def _server_context(self) -> SpanContext:
-        return self._context(self.trace.server_span_id, is_remote=False)
-
-    def _context(self, span_id: int, *, is_remote: bool) -> SpanContext:
-        return SpanContext(self.trace.trace_id, span_id, is_remote, _SAMPLED)
+        times = _times(call.started_at, call.duration_seconds)
+        return times + alike + write_attributes(_ATTRIBUTES, own)
 
     def _new_span_id(self) -> int:
-        return nonzero_id(self.builder.new_id, 64)
+        return nonzero_id(self.new_id, 64)
 
 
 def _answer_of(calls: tuple[UpstreamCall, ...]) -> UpstreamCall | None:
     """Return the call whose answer went to the client: the last that is no summary."""
-    answers = [call for call in calls if call.purpose != "summarize"]
-    return answers[-1] if answers else None
+    for call in reversed(calls):
+        if call.purpose != "summarize":
+            return call
+    return None
 
 
-def _span_events(event: RequestFinished) -> Iterator[SpanEvent]:
-    at = _nanoseconds(event.at + event.duration_seconds)
+def _server(event: RequestFinished) -> bytes:
+    own = attributes.own_server_attributes(event)
+    return b"".join(
+        (
+            _times(event.at, event.duration_seconds),
+            _alike_requests(attributes.read_served(event)),
+            write_attributes(_ATTRIBUTES, own),
+            *_span_events(event),
+        )
+    )
+
+
+def _compile(compiled: Compile) -> bytes:
+    said = write_attributes(_ATTRIBUTES, attributes.compile_attributes(compiled))
+    times = _times(compiled.started_at, compiled.duration_seconds)
+    return times + _kind(names.COMPILE_SPAN, _INTERNAL, is_failed=False) + said
+
+
+def _span_events(event: RequestFinished) -> Iterator[bytes]:
+    at = b"\x09" + pack_fixed64(_nanoseconds(event.at + event.duration_seconds))
+    for told in _told(event):
+        yield write_message(_EVENTS, at + _event(*told))
+
+
+def _told(event: RequestFinished) -> Iterator[tuple[str, Keys, Values]]:
     if event.verdict is not None:
-        said = attributes.verdict_attributes(event.verdict)
-        yield SpanEvent(names.VERDICT_EVENT, said, at)
+        values = _read_verdict(event.verdict)
+        yield names.VERDICT_EVENT, names.VERDICT_ATTRIBUTES, values
     for overflow in event.overflows:
-        said = attributes.overflow_attributes(overflow)
-        yield SpanEvent(names.OVERFLOW_EVENT, said, at)
-    for compaction in event.compactions:
-        said = attributes.compaction_attributes(compaction)
-        yield SpanEvent(names.COMPACTION_EVENT, said, at)
+        values = _read_overflow(overflow)
+        yield names.OVERFLOW_EVENT, names.OVERFLOW_ATTRIBUTES, values
+    for layer in event.compactions:
+        values = _read_compaction(layer)
+        yield names.COMPACTION_EVENT, names.COMPACTION_ATTRIBUTES, values
+
+
+@lru_cache(maxsize=_KINDS_KEPT)
+def _event(name: str, keys: Keys, values: Values) -> bytes:
+    said = dict(zip(keys, values, strict=True))
+    return write_text(_EVENT_NAME, name) + write_attributes(_EVENT_ATTRIBUTES, said)
+
+
+@lru_cache(maxsize=_KINDS_KEPT)
+def _alike_requests(fields: Fields) -> bytes:
+    """Return what the server's spans of all requests with these fields have in common.
+
+    By the HTTP conventions a client's mistake is no failure of the server.
+    """
+    served = Served(*fields)
+    path = shown_path(served.path, served.upstream)
+    name = f"{attributes.known_method(served.method)} {path}"
+    is_failed = served.status >= _FIRST_SERVER_ERROR or served.outcome == "truncated"
+    said = write_attributes(_ATTRIBUTES, attributes.server_attributes(served))
+    return _kind(name, _SERVER, is_failed=is_failed) + said
+
+
+@lru_cache(maxsize=_KINDS_KEPT)
+def _alike_calls(
+    asked_fields: Fields,
+    called_fields: Fields,
+    *,
+    is_answer: bool,
+) -> bytes:
+    """Return what the spans of all calls with these fields have in common."""
+    asked, called = Asked(*asked_fields), Called(*called_fields)
+    error = attributes.call_error(asked, called, is_answer=is_answer)
+    said = attributes.call_attributes(asked, called, is_answer=is_answer)
+    name = attributes.call_name(asked, called)
+    kind = _kind(name, _CLIENT, is_failed=error is not None)
+    return kind + write_attributes(_ATTRIBUTES, said)
+
+
+def _kind(name: str, kind: int, *, is_failed: bool) -> bytes:
+    status = write_number(3, _ERROR) if is_failed else b""
+    return b"".join(
+        (
+            write_text(_NAME, name),
+            write_number(_KIND, kind),
+            write_message(_STATUS, status),
+        )
+    )
+
+
+def _ids(trace_id: bytes, span_id: int) -> bytes:
+    return _IDS.pack(b"\x0a\x10", trace_id, b"\x12\x08", span_id)
+
+
+def _caller(span_id: int) -> bytes:
+    return _PARENT.pack(b"\x22\x08", span_id, _REMOTE) if span_id else _LOCAL
+
+
+def _times(started_at: float, seconds: float) -> bytes:
+    ended = _nanoseconds(started_at + seconds)
+    return _TIMES.pack(0x39, _nanoseconds(started_at), 0x41, ended)
 
 
 def _nanoseconds(seconds: float) -> int:

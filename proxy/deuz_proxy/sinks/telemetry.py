@@ -8,29 +8,24 @@ Rules:
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-
 from deuz_proxy.observe import catalog, names
-from deuz_proxy.observe.events import Listener
+from deuz_proxy.observe.events import Listener, RequestFinished
 from deuz_proxy.observe.trace import NewId
 from deuz_proxy.sinks.genai import GenAiSink
-from deuz_proxy.sinks.otlp import (
-    CountedExporter,
-    MetricPusher,
-    Targets,
-    metric_exporter,
-    service_resource,
-    span_exporter,
-)
-from deuz_proxy.sinks.otlp_logs import QuietLogs
+from deuz_proxy.sinks.metric_pusher import MetricPusher
+from deuz_proxy.sinks.otlp import Target, Targets, service_resource
+from deuz_proxy.sinks.otlp_bytes import Envelope
+from deuz_proxy.sinks.otlp_http import FindProxy, HttpWay, no_proxy
+from deuz_proxy.sinks.otlp_logs import QuietLog
 from deuz_proxy.sinks.otlp_metrics import Snapshot
+from deuz_proxy.sinks.otlp_send import Sender, Way
 from deuz_proxy.sinks.prometheus import PrometheusSink
-from deuz_proxy.sinks.spans import SpanBuilder, SpanSink
+from deuz_proxy.sinks.span_batches import SpanBatches
+from deuz_proxy.sinks.spans import SpanWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +54,18 @@ class SpanCounts:
 class Telemetry:
     """The running export. Made by `open_telemetry`, closed once."""
 
-    def __init__(
-        self,
-        spans: "_Spans | None",
-        metrics: "_Metrics | None",
-        logs: QuietLogs,
-    ) -> None:
+    def __init__(self, spans: SpanBatches | None, metrics: "_Metrics | None") -> None:
         self._spans = spans
         self._metrics = metrics
-        self._logs = logs
-        parts = (spans and spans.sink, metrics and metrics.genai)
+        parts = (spans, metrics and metrics.genai)
         self.listeners: tuple[Listener, ...] = tuple(part for part in parts if part)
 
     def counts(self) -> SpanCounts:
         """Return how many requests were handed over and what became of them."""
         if self._spans is None:
             return SpanCounts(0, 0, 0)
-        exporter = self._spans.exporter
-        return SpanCounts(self._spans.sink.offered, exporter.delivered, exporter.failed)
+        spans = self._spans
+        return SpanCounts(spans.offered, spans.delivered, spans.failed)
 
     def close(self, grace_seconds: float) -> SpanCounts:
         """Send what is left, for no longer than the grace; blocks, so not in the loop.
@@ -85,31 +74,39 @@ class Telemetry:
             The counts, final now: what is undelivered is lost.
         """
         deadline = monotonic() + grace_seconds
-        closers = [_start(part.close) for part in (self._spans, self._metrics) if part]
+        parts = [part for part in (self._spans, self._metrics) if part]
+        closers = [_start(part.close) for part in parts]
         for closer in closers:
             closer.join(max(0.0, deadline - monotonic()))
         counts = self.counts()
-        if any(closer.is_alive() for closer in closers):
-            # What hangs is left to end with the process, and must stay quiet till then.
-            if self._spans is not None:
-                _start(self._spans.exporter.shutdown)
-        else:
-            self._logs.close()
+        # What hangs is left to end with the process, or with its next answer.
+        for part in parts:
+            part.give_up()
         return counts
 
 
 def open_telemetry(
-    targets: Targets, prometheus: PrometheusSink, identity: Identity
+    targets: Targets,
+    prometheus: PrometheusSink,
+    identity: Identity,
+    *,
+    find_proxy: FindProxy = no_proxy,
 ) -> Telemetry:
     """Start the export of spans and of the metrics that the other sink counts."""
-    logs = QuietLogs(monotonic)
+    log = QuietLog(monotonic)
     resource = service_resource(identity.version)
-    scope = InstrumentationScope(names.SCOPE, identity.version)
+    envelope = Envelope(resource, names.SCOPE, identity.version)
     spans = metrics = None
     if targets.traces is not None:
-        builder = SpanBuilder(resource, scope, identity.conventions, identity.new_id)
-        exporter = span_exporter(targets.traces)
-        spans = _Spans(CountedExporter(exporter, builder.made_of))
+        writer = SpanWriter(identity.conventions, identity.new_id)
+
+        def write(events: Sequence[RequestFinished]) -> bytes:
+            return envelope.seal(
+                span for event in events for span in writer.write(event)
+            )
+
+        sender = _sender(targets.traces, find_proxy, log)
+        spans = SpanBatches(write, sender, targets.batches, log)
     if targets.metrics is not None:
         genai = GenAiSink(prometheus.bounds, identity.conventions)
         registered = (
@@ -118,28 +115,18 @@ def open_telemetry(
         )
         snapshot = Snapshot(
             registered,
-            resource,
-            scope,
+            envelope,
             started_ns=time.time_ns(),
             is_delta=targets.is_delta,
         )
         pusher = MetricPusher(
             lambda: snapshot.take(time.time_ns()),
-            metric_exporter(targets.metrics),
+            _sender(targets.metrics, find_proxy, log),
             targets.interval_seconds,
+            log,
         )
         metrics = _Metrics(genai, pusher)
-    return Telemetry(spans, metrics, logs)
-
-
-class _Spans:
-    def __init__(self, exporter: CountedExporter) -> None:
-        self.exporter = exporter
-        self._processor = BatchSpanProcessor(exporter)
-        self.sink = SpanSink(self._processor)
-
-    def close(self) -> None:
-        self._processor.shutdown()  # type: ignore[no-untyped-call]  # The SDK's.
+    return Telemetry(spans, metrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +136,27 @@ class _Metrics:
 
     def close(self) -> None:
         self.pusher.close()
+
+    def give_up(self) -> None:
+        self.pusher.give_up()
+
+
+def _sender(target: Target, find_proxy: FindProxy, log: QuietLog) -> Sender:
+    return Sender(
+        _way(target, find_proxy),
+        signal=target.signal,
+        timeout_seconds=target.timeout_seconds,
+        log=log,
+    )
+
+
+def _way(target: Target, find_proxy: FindProxy) -> Way:
+    if target.protocol != "grpc":
+        return HttpWay(target, find_proxy)
+    # Lazily: grpcio takes 20 MB and starts threads of its own.
+    from deuz_proxy.sinks.otlp_grpc import GrpcWay  # noqa: PLC0415
+
+    return GrpcWay(target)
 
 
 def _start(work: Callable[[], None]) -> threading.Thread:

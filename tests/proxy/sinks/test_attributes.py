@@ -1,33 +1,59 @@
 import pytest
-from msgspec.structs import replace
 
-from deuz_compiler import Usage, Verdict
+from deuz_compiler import Usage
 from deuz_proxy.observe import names
-from deuz_proxy.observe.events import Overflow, SourceOutcome, UpstreamCall
-from deuz_proxy.sinks.attributes import (
-    Attributes,
-    call_attributes,
-    call_name,
-    compile_attributes,
-    overflow_attributes,
-    request_error,
-    server_attributes,
-    verdict_attributes,
-)
+from deuz_proxy.observe.events import RequestFinished, SourceOutcome, UpstreamCall
+from deuz_proxy.sinks import attributes
+from deuz_proxy.sinks.attributes import Asked, Called, Served, read_asked, read_called
+from deuz_proxy.sinks.otlp_bytes import AttributeValue
 from deuz_testing.events import STARTED_AT, compiled, finished, overflown
 
 CALL = UpstreamCall(STARTED_AT + 0.25, 1.7, 200, None)
 
+Said = dict[str, AttributeValue]
 
-def answered(
-    conventions: names.Conventions = names.NEWEST, **changes: object
-) -> Attributes:
+
+def known(*parts: attributes.Attributes) -> Said:
+    """Return what is said in parts, which must not repeat each other."""
+    said = [(k, v) for part in parts for k, v in part.items() if v is not None]
+    assert len(dict(said)) == len(said)
+    return dict(said)
+
+
+def served(**changes: object) -> Served:
+    return Served(*attributes.read_served(finished(**changes)))
+
+
+def server_said(**changes: object) -> Said:
+    own = attributes.own_server_attributes(finished(**changes))
+    return known(attributes.server_attributes(served(**changes)), own)
+
+
+def call_said(
+    event: RequestFinished,
+    call: UpstreamCall,
+    conventions: names.Conventions = names.NEWEST,
+    *,
+    is_answer: bool = True,
+) -> Said:
+    asked, called = Asked(*read_asked(event)), Called(*read_called(call))
+    return known(
+        attributes.call_attributes(asked, called, is_answer=is_answer),
+        attributes.own_call_attributes(event, call, conventions, is_answer=is_answer),
+    )
+
+
+def call_name(event: RequestFinished, call: UpstreamCall) -> str:
+    return attributes.call_name(Asked(*read_asked(event)), Called(*read_called(call)))
+
+
+def answered(conventions: names.Conventions = names.NEWEST, **changes: object) -> Said:
     event = finished(**changes)
-    return call_attributes(event, event.upstream_calls[-1], conventions, is_answer=True)
+    return call_said(event, event.upstream_calls[-1], conventions)
 
 
 def test_server_span_tells_what_happened() -> None:
-    said = server_attributes(finished(passthrough="observe"))
+    said = server_said(passthrough="observe")
 
     assert said["http.request.method"] == "POST"
     assert said["http.response.status_code"] == 200
@@ -40,14 +66,14 @@ def test_server_span_tells_what_happened() -> None:
 
 
 def test_query_and_unknown_parts_of_a_path_are_not_told() -> None:
-    said = server_attributes(finished(path="/v1/files/CANARY?key=CANARY"))
+    said = server_said(path="/v1/files/CANARY?key=CANARY")
 
     assert said["url.path"] == "/v1/files/_"
     assert "CANARY" not in str(said)
 
 
 def test_request_that_went_well_has_no_error() -> None:
-    assert request_error(finished()) is None
+    assert attributes.request_error(served()) is None
 
 
 @pytest.mark.parametrize(
@@ -62,13 +88,11 @@ def test_request_that_went_well_has_no_error() -> None:
     ],
 )
 def test_error_is_a_word(changes: dict[str, object], error: str) -> None:
-    assert request_error(finished(**changes)) == error
+    assert attributes.request_error(served(**changes)) == error
 
 
 def test_method_that_http_does_not_have_is_other() -> None:
-    assert (
-        server_attributes(finished(method="CANARY"))["http.request.method"] == "_OTHER"
-    )
+    assert server_said(method="CANARY")["http.request.method"] == "_OTHER"
 
 
 def test_input_tokens_include_cached_ones() -> None:
@@ -136,9 +160,7 @@ def test_cut_answer_finished_with_an_error() -> None:
 def test_compacted_is_told_only_when_true() -> None:
     assert "gen_ai.conversation.compacted" not in answered()
     event = overflown()
-    said = call_attributes(
-        event, event.upstream_calls[-1], names.NEWEST, is_answer=True
-    )
+    said = call_said(event, event.upstream_calls[-1], is_answer=True)
     assert said["gen_ai.conversation.compacted"] is True
 
 
@@ -146,7 +168,7 @@ def test_summary_has_its_own_model_and_usage_and_no_answer() -> None:
     event = overflown()
     summary = event.upstream_calls[1]
 
-    said = call_attributes(event, summary, names.NEWEST, is_answer=False)
+    said = call_said(event, summary, is_answer=False)
 
     assert call_name(event, summary) == "chat mini"
     assert said["gen_ai.usage.output_tokens"] == 70
@@ -157,9 +179,7 @@ def test_summary_has_its_own_model_and_usage_and_no_answer() -> None:
 def test_rejected_call_has_its_status_as_error() -> None:
     event = overflown()
 
-    said = call_attributes(
-        event, event.upstream_calls[0], names.NEWEST, is_answer=False
-    )
+    said = call_said(event, event.upstream_calls[0], is_answer=False)
 
     assert said["error.type"] == "400"
     assert "gen_ai.usage.output_tokens" not in said
@@ -169,7 +189,7 @@ def test_call_that_got_no_answer_has_its_error_and_no_status() -> None:
     event = finished()
     call = UpstreamCall(STARTED_AT, 1.0, None, "upstream_broken")
 
-    said = call_attributes(event, call, names.NEWEST, is_answer=True)
+    said = call_said(event, call, is_answer=True)
 
     assert said["error.type"] == "upstream_broken"
     assert "http.response.status_code" not in said
@@ -178,7 +198,7 @@ def test_call_that_got_no_answer_has_its_error_and_no_status() -> None:
 def test_call_that_is_no_inference_is_a_plain_http_call() -> None:
     event = finished(path="/v1/models", method="GET", model=None, usage=None)
 
-    said = call_attributes(event, CALL, names.NEWEST, is_answer=True)
+    said = call_said(event, CALL, is_answer=True)
 
     assert call_name(event, CALL) == "GET"
     assert not [name for name in said if name.startswith("gen_ai.")]
@@ -191,7 +211,7 @@ def test_long_model_name_is_cut() -> None:
 def test_compile_tells_itself_and_each_source() -> None:
     source = SourceOutcome("My Docs/v2", "rag", "ok", 0.01, 2, 3, 400)
 
-    said = compile_attributes(compiled(sources=(source,)))
+    said = attributes.compile_attributes(compiled(sources=(source,)))
 
     assert said["deuz.context.selected"] == 1
     assert said["deuz.context.refresh_reason"] == "initial"
@@ -201,26 +221,3 @@ def test_compile_tells_itself_and_each_source() -> None:
     assert said["deuz.context.source.my_docs_v2.selected"] == 2
     assert said["deuz.context.source.my_docs_v2.excluded"] == 3
     assert said["deuz.context.source.my_docs_v2.tokens"] == 400
-
-
-def test_verdict_tells_where_why_and_whose() -> None:
-    verdict = Verdict("broken", "turn", "turn_edited", "client", 3, 120, 900)
-
-    assert verdict_attributes(verdict) == {
-        "verdict": "broken",
-        "segment": "turn",
-        "cause": "turn_edited",
-        "owner": "client",
-        "index": 3,
-        "offset": 120,
-        "lost_tokens": 900,
-    }
-
-
-def test_numbers_that_were_not_told_are_left_off() -> None:
-    told = Overflow("rejected", "surfaced", 8_000, 9_000)
-
-    untold = replace(told, limit_tokens=None, requested_tokens=None)
-
-    assert overflow_attributes(told)["limit_tokens"] == 8_000
-    assert overflow_attributes(untold) == {"stage": "rejected", "outcome": "surfaced"}

@@ -1,28 +1,10 @@
 import sys
-import threading
 from uuid import UUID
 
 import pytest
-from opentelemetry.sdk.metrics.export import (
-    MetricExporter,
-    MetricExportResult,
-    MetricsData,
-)
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExportResult
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from deuz_proxy.observe import names
-from deuz_proxy.sinks.otlp import (
-    CountedExporter,
-    MetricPusher,
-    Target,
-    Targets,
-    metric_exporter,
-    resolve_targets,
-    service_resource,
-    span_exporter,
-)
+from deuz_proxy.sinks.otlp import Target, Targets, resolve_targets, service_resource
+from deuz_proxy.sinks.span_batches import BatchLimits
 
 HERE = "http://collector:4318"
 BASE = {"OTEL_EXPORTER_OTLP_ENDPOINT": HERE}
@@ -39,18 +21,38 @@ def test_nothing_is_sent_without_an_endpoint() -> None:
     assert resolve_targets({"OTEL_SERVICE_NAME": "x"}, endpoint="") is None
 
 
-def test_environment_s_endpoint_serves_both_signals_and_is_left_to_the_sdk() -> None:
-    targets = resolve_targets(BASE)
-
-    assert traces(targets).url is None
+def metrics(targets: Targets | None) -> Target:
     assert targets is not None
     assert targets.metrics is not None
+    return targets.metrics
+
+
+def test_environment_s_endpoint_serves_both_signals_below_it() -> None:
+    targets = resolve_targets({"OTEL_EXPORTER_OTLP_ENDPOINT": f"{HERE}/"})
+
+    assert traces(targets).url == f"{HERE}/v1/traces"
+    assert metrics(targets).url == f"{HERE}/v1/metrics"
 
 
 def test_configured_endpoint_goes_before_the_environment_s() -> None:
-    assert (
-        traces(resolve_targets(BASE, endpoint="http://mine:1")).url == "http://mine:1"
-    )
+    said = BASE | {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://own:1/x"}
+
+    targets = resolve_targets(said, endpoint="http://mine:1")
+
+    assert traces(targets).url == "http://mine:1/v1/traces"
+
+
+def test_one_signal_s_own_endpoint_is_the_whole_address() -> None:
+    own = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://own:1/x"}
+
+    targets = resolve_targets(BASE | own)
+
+    assert traces(targets).url == "http://own:1/x"
+    assert metrics(targets).url == f"{HERE}/v1/metrics"
+
+
+def test_grpc_endpoint_has_no_path() -> None:
+    assert traces(resolve_targets({}, endpoint=HERE, protocol="grpc")).url == HERE
 
 
 def test_endpoint_of_one_signal_sends_that_one_only() -> None:
@@ -95,11 +97,73 @@ def test_configured_endpoint_has_the_configured_protocol() -> None:
     assert traces(targets).protocol == "grpc"
 
 
-def test_time_limit_is_short_unless_the_environment_says_otherwise() -> None:
-    said = {"OTEL_EXPORTER_OTLP_TIMEOUT": "30"}
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("", 3.0), ("30", 30.0), ("nonsense", 3.0), ("-1", 3.0)]
+)
+def test_time_limit_is_short_unless_the_environment_says_otherwise(
+    said: str, seconds: float
+) -> None:
+    targets = resolve_targets(BASE | {"OTEL_EXPORTER_OTLP_TIMEOUT": said})
 
-    assert traces(resolve_targets(BASE)).timeout_seconds == 3.0
-    assert traces(resolve_targets(BASE | said)).timeout_seconds is None
+    assert traces(targets).timeout_seconds == seconds
+
+
+def test_headers_of_the_config_go_over_those_of_the_environment() -> None:
+    said = BASE | {
+        "OTEL_EXPORTER_OTLP_HEADERS": "X-Team=red%20one, x-key=theirs,broken"
+    }
+
+    targets = resolve_targets(said, headers={"X-Key": "ours"})
+
+    assert traces(targets).headers == {"x-team": "red one", "x-key": "ours"}
+    assert "ours" not in repr(targets)
+
+
+def test_one_signal_s_own_variable_goes_before_that_for_both() -> None:
+    said = BASE | {
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "GZIP",
+        "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "none",
+        "OTEL_EXPORTER_OTLP_CERTIFICATE": "ca.pem",
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": "us.pem",
+        "OTEL_EXPORTER_OTLP_CLIENT_KEY": "key.pem",
+        "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY": "own.pem",
+    }
+
+    targets = resolve_targets(said)
+
+    assert traces(targets).compression == "gzip"
+    assert metrics(targets).compression == "none"
+    found = traces(targets)
+    assert (found.certificate, found.client_certificate) == ("ca.pem", "us.pem")
+    assert (found.client_key, metrics(targets).client_key) == ("own.pem", "key.pem")
+
+
+@pytest.mark.parametrize(
+    ("url", "said", "is_insecure"),
+    [
+        ("http://c:4317", "", True),
+        ("http://c:4317", "false", False),
+        ("https://c:4317", "", False),
+        ("https://c:4317", "true", False),
+        ("c:4317", "", False),
+        ("c:4317", "True", True),
+    ],
+)
+def test_grpc_is_secure_unless_the_address_or_the_environment_says_not(
+    url: str, said: str, *, is_insecure: bool
+) -> None:
+    targets = resolve_targets(
+        {"OTEL_EXPORTER_OTLP_INSECURE": said}, endpoint=url, protocol="grpc"
+    )
+
+    assert traces(targets).is_insecure is is_insecure
+
+
+def test_environment_sets_the_limits_of_batches() -> None:
+    targets = resolve_targets(BASE | {"OTEL_BSP_MAX_QUEUE_SIZE": "100"})
+
+    assert targets is not None
+    assert targets.batches == BatchLimits(5.0, 100, 100)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +193,7 @@ def test_service_is_named_after_the_product(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
     monkeypatch.delenv("OTEL_RESOURCE_ATTRIBUTES", raising=False)
 
-    attributes = service_resource("1.2").attributes
+    attributes = service_resource("1.2")
 
     assert attributes["service.name"] == "deuz-sidecar"
     assert attributes["service.version"] == "1.2"
@@ -139,7 +203,7 @@ def test_environment_s_service_name_wins(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("OTEL_SERVICE_NAME", "billing-sidecar")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=prod")
 
-    attributes = service_resource("1.2").attributes
+    attributes = service_resource("1.2")
 
     assert attributes["service.name"] == "billing-sidecar"
     assert attributes["deployment.environment"] == "prod"
@@ -149,7 +213,7 @@ def test_an_instance_has_an_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     # Without one, replicas would overwrite each other's sums. The SDK makes it.
     monkeypatch.delenv("OTEL_RESOURCE_ATTRIBUTES", raising=False)
 
-    instance = service_resource("1.2").attributes["service.instance.id"]
+    instance = service_resource("1.2")["service.instance.id"]
 
     assert UUID(str(instance)).version == 4
 
@@ -157,108 +221,17 @@ def test_an_instance_has_an_id_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
 def test_environment_s_instance_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=pod-1")
 
-    assert service_resource("1.2").attributes["service.instance.id"] == "pod-1"
+    assert service_resource("1.2")["service.instance.id"] == "pod-1"
 
 
-def test_http_target_posts_below_the_base_url() -> None:
-    exporter = span_exporter(Target("traces", "http/protobuf", f"{HERE}/", 1.0))
-
-    assert exporter._endpoint == f"{HERE}/v1/traces"  # type: ignore[attr-defined]  # Not public.
-    exporter.shutdown()
-
-
-def test_metrics_have_a_path_of_their_own() -> None:
-    exporter = metric_exporter(Target("metrics", "http/protobuf", HERE, 1.0))
-
-    assert exporter._endpoint == f"{HERE}/v1/metrics"  # type: ignore[attr-defined]  # Not public.
-    exporter.shutdown()
-
-
-def test_grpc_target_has_an_exporter_for_each_signal() -> None:
-    spans = span_exporter(Target("traces", "grpc", HERE, 1.0))
-    metrics = metric_exporter(Target("metrics", "grpc", HERE, 1.0))
-
-    assert type(spans).__module__.startswith("opentelemetry.exporter.otlp.proto.grpc")
-    assert type(metrics).__module__.startswith("opentelemetry.exporter.otlp.proto.grpc")
-    spans.shutdown()
-    metrics.shutdown()
-
-
-def test_grpc_is_loaded_only_when_it_is_used() -> None:
+@pytest.mark.parametrize("heavy", ["grpc", "requests", "google"])
+def test_what_is_not_used_is_not_loaded(heavy: str) -> None:
     import subprocess
 
     code = (
         "import sys; from deuz_proxy.sinks import telemetry; "
-        "sys.exit(any(name.split('.')[0] == 'grpc' for name in sys.modules))"
+        f"sys.exit(any(name.split('.')[0] == {heavy!r} for name in sys.modules))"
     )
     result = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
 
     assert result.returncode == 0
-
-
-class Failing(InMemorySpanExporter):
-    def export(self, spans: object) -> SpanExportResult:
-        return SpanExportResult.FAILURE
-
-
-def two_of(offer: ReadableSpan) -> list[ReadableSpan]:
-    return [offer, offer]
-
-
-def test_delivered_and_failed_offers_are_counted() -> None:
-    inner = InMemorySpanExporter()
-    good, bad = CountedExporter(inner, two_of), CountedExporter(Failing(), two_of)
-    batch = [ReadableSpan("a"), ReadableSpan("b")]
-
-    good.export(batch)
-    bad.export(batch)
-
-    assert [span.name for span in inner.get_finished_spans()] == ["a", "a", "b", "b"]
-    assert (good.delivered, good.failed) == (2, 0)
-    assert (bad.delivered, bad.failed) == (0, 2)
-
-
-def test_closed_exporter_refuses_without_trying() -> None:
-    inner = InMemorySpanExporter()
-    exporter = CountedExporter(inner, two_of)
-
-    exporter.shutdown()
-    exporter.shutdown()
-
-    assert exporter.export([ReadableSpan("late")]) is SpanExportResult.FAILURE
-    assert exporter.delivered == 0
-    assert inner.get_finished_spans() == ()
-
-
-class Recording(MetricExporter):
-    def __init__(self) -> None:
-        super().__init__()
-        self.pictures: list[MetricsData] = []
-        self.is_closed = False
-        self.arrived = threading.Event()
-
-    def export(
-        self, metrics_data: MetricsData, timeout_millis: float = 1, **_: object
-    ) -> MetricExportResult:
-        self.pictures.append(metrics_data)
-        self.arrived.set()
-        if len(self.pictures) == 1:
-            raise RuntimeError(names.SCOPE)
-        return MetricExportResult.SUCCESS
-
-    def shutdown(self, timeout_millis: float = 1, **_: object) -> None:
-        self.is_closed = True
-
-    def force_flush(self, timeout_millis: float = 1) -> bool:
-        return True
-
-
-def test_pusher_survives_a_failing_export_and_sends_a_last_picture() -> None:
-    exporter = Recording()
-    pusher = MetricPusher(lambda: MetricsData([]), exporter, 0.01)
-    assert exporter.arrived.wait(10)
-
-    pusher.close()
-
-    assert len(exporter.pictures) >= 2
-    assert exporter.is_closed

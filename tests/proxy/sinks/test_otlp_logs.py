@@ -1,15 +1,7 @@
-import logging
-from collections.abc import Iterator
-
 import pytest
 
-from deuz_proxy.sinks.otlp_logs import QuietLogs
+from deuz_proxy.sinks.otlp_logs import QuietLog
 from deuz_testing.otlp import heard_at_root, text_of
-
-Records = list[logging.LogRecord]
-
-EXPORTER = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-BATCH = logging.getLogger("opentelemetry.sdk._shared_internal")
 
 
 class Clock:
@@ -20,67 +12,39 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Iterator[Clock]:
-    clock = Clock()
-    logs = QuietLogs(clock)
-    yield clock
-    logs.close()
+def clock() -> Clock:
+    return Clock()
 
 
-@pytest.fixture
-def heard() -> Iterator[Records]:
-    with heard_at_root() as records:
-        yield records
+def test_complaint_names_the_signal_and_the_kind(clock: Clock) -> None:
+    with heard_at_root() as heard:
+        QuietLog(clock).complain("traces", "ConnectionRefusedError")
+
+    assert text_of(heard) == (
+        "telemetry: traces were not sent: ConnectionRefusedError"
+        " (0 more since the last line)"
+    )
 
 
-def test_complaint_names_its_logger_and_the_kind_of_error_only(
-    clock: Clock, heard: Records
+def test_signal_complains_once_a_minute_and_tells_how_often_it_would_have(
+    clock: Clock,
 ) -> None:
-    EXPORTER.error("failed at http://CANARY@host: %s", ConnectionError("CANARY"))
+    log = QuietLog(clock)
+    with heard_at_root() as heard:
+        for now in (0.0, 1.0, 59.0, 60.0, 61.0):
+            clock.now = now
+            log.complain("traces", "503")
 
-    assert EXPORTER.name in text_of(heard)
-    assert "ConnectionError" in text_of(heard)
-    assert "CANARY" not in text_of(heard)
+    assert [record.args for record in heard] == [
+        ("traces", "503", 0),
+        ("traces", "503", 2),
+    ]
 
 
-def test_complaints_of_one_logger_are_said_once_a_minute_with_their_number(
-    clock: Clock, heard: Records
-) -> None:
-    for _ in range(1_000):
-        EXPORTER.warning("again")
-    BATCH.warning("queue full")
+def test_signals_do_not_silence_each_other(clock: Clock) -> None:
+    log = QuietLog(clock)
+    with heard_at_root() as heard:
+        log.complain("traces", "503")
+        log.complain("metrics", "503")
+
     assert len(heard) == 2
-
-    clock.now = 61.0
-    EXPORTER.warning("again")
-
-    assert len(heard) == 3
-    assert "999 more" in heard[-1].getMessage()
-
-
-def test_exception_is_told_by_its_kind(clock: Clock, heard: Records) -> None:
-    try:
-        int("CANARY")
-    except ValueError:
-        EXPORTER.exception("while exporting")
-
-    assert "ValueError" in text_of(heard)
-    assert "CANARY" not in text_of(heard)
-
-
-def test_exporters_do_not_reach_the_root_s_handlers(
-    clock: Clock, heard: Records
-) -> None:
-    EXPORTER.error("x")
-
-    assert [record.name for record in heard] == ["deuz_proxy.telemetry"]
-
-
-def test_closing_gives_the_loggers_back() -> None:
-    logs = QuietLogs(Clock())
-
-    logs.close()
-
-    logger = logging.getLogger("opentelemetry")
-    assert logger.propagate
-    assert logs not in logger.handlers

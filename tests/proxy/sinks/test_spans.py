@@ -4,98 +4,94 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from deuz_compiler import Verdict
 from deuz_proxy.observe import names
-from deuz_proxy.observe.events import Placement, RequestFinished
-from deuz_proxy.sinks.spans import SpanBuilder, SpanSink
-from deuz_testing.events import (
-    STARTED_AT,
-    TRACE,
-    compiled,
-    finished,
-    overflown,
-    started,
-)
+from deuz_proxy.observe.events import Overflow, Placement, RequestFinished
+from deuz_proxy.sinks.attributes import Asked, Served
+from deuz_proxy.sinks.spans import SpanWriter
+from deuz_testing.events import STARTED_AT, TRACE, compiled, finished, overflown
+from deuz_testing.otlp import read_attributes
 
-BUILDER = SpanBuilder(
-    Resource({}),
-    InstrumentationScope(names.SCOPE),
-    names.NEWEST,
-    random.Random(3).getrandbits,
-)
+WRITER = SpanWriter(names.NEWEST, random.Random(3).getrandbits)
+SERVER, CLIENT = Span.SPAN_KIND_SERVER, Span.SPAN_KIND_CLIENT
+INTERNAL = Span.SPAN_KIND_INTERNAL
+OK, ERROR = Status.STATUS_CODE_UNSET, Status.STATUS_CODE_ERROR
+PARENT_IS_KNOWN, PARENT_IS_REMOTE = 0x100, 0x200
 
 
-def spans_of(event: RequestFinished) -> dict[str, ReadableSpan]:
-    return {span.name: span for span in BUILDER.build(event)}
+def written(event: RequestFinished) -> list[Span]:
+    return [Span.FromString(raw) for raw in WRITER.write(event)]
 
 
-def server_of(event: RequestFinished) -> ReadableSpan:
-    return BUILDER.build(event)[-1]
+def spans_of(event: RequestFinished) -> dict[str, Span]:
+    return {span.name: span for span in written(event)}
 
 
-def span_id(span: ReadableSpan) -> int:
-    context = span.get_span_context()
-    assert context is not None
-    return context.span_id
+def server_of(event: RequestFinished) -> Span:
+    return written(event)[-1]
 
 
-def parent_id(span: ReadableSpan) -> int:
-    assert span.parent is not None
-    return span.parent.span_id
+def number(span_id: bytes) -> int:
+    assert len(span_id) == 8
+    return int.from_bytes(span_id, "big")
+
+
+def said_by(span: Span) -> dict[str, object]:
+    said = read_attributes(span.attributes)
+    assert len(said) == len(span.attributes)
+    return said
 
 
 def test_server_span_continues_the_caller_s_trace() -> None:
     span = server_of(finished())
 
     assert span.name == "POST /v1/chat/completions"
-    assert span.kind is SpanKind.SERVER
-    assert span.context is not None
-    assert span.context.trace_id == TRACE.trace_id
-    assert span_id(span) == TRACE.server_span_id
-    assert parent_id(span) == TRACE.parent_span_id
-    assert span.parent is not None
-    assert span.parent.is_remote
+    assert span.kind == SERVER
+    assert span.trace_id.hex() == f"{TRACE.trace_id:032x}"
+    assert number(span.span_id) == TRACE.server_span_id
+    assert number(span.parent_span_id) == TRACE.parent_span_id
+    assert span.flags == PARENT_IS_KNOWN | PARENT_IS_REMOTE
 
 
 def test_request_without_a_caller_s_trace_has_a_root_span() -> None:
-    assert server_of(finished(trace=replace(TRACE, parent_span_id=0))).parent is None
+    span = server_of(finished(trace=replace(TRACE, parent_span_id=0)))
+
+    assert span.parent_span_id == b""
+    assert span.flags == PARENT_IS_KNOWN
 
 
 def test_call_is_below_the_server_span_with_the_id_the_upstream_was_told() -> None:
     call = spans_of(finished())["chat gpt-x"]
 
-    assert call.kind is SpanKind.CLIENT
-    assert span_id(call) == TRACE.client_span_id
-    assert parent_id(call) == TRACE.server_span_id
+    assert call.kind == CLIENT
+    assert call.trace_id.hex() == f"{TRACE.trace_id:032x}"
+    assert number(call.span_id) == TRACE.client_span_id
+    assert number(call.parent_span_id) == TRACE.server_span_id
+    assert call.flags == PARENT_IS_KNOWN
 
 
 def test_compile_is_an_internal_child() -> None:
     span = spans_of(finished(compile=compiled()))["deuz.context.compile"]
 
-    assert span.kind is SpanKind.INTERNAL
-    assert parent_id(span) == TRACE.server_span_id
-    assert span.start_time == pytest.approx((STARTED_AT + 0.1) * 1e9, abs=1e3)
+    assert span.kind == INTERNAL
+    assert number(span.parent_span_id) == TRACE.server_span_id
+    assert span.start_time_unix_nano == pytest.approx((STARTED_AT + 0.1) * 1e9, abs=1e3)
 
 
 def test_spans_cover_the_time_that_things_took() -> None:
     spans = spans_of(finished())
     server, call = spans["POST /v1/chat/completions"], spans["chat gpt-x"]
 
-    assert server.start_time == STARTED_AT * 1e9
-    assert server.end_time == (STARTED_AT + 2) * 1e9
-    assert call.start_time == (STARTED_AT + 0.25) * 1e9
-    assert call.end_time == pytest.approx((STARTED_AT + 1.95) * 1e9, abs=1e3)
+    assert server.start_time_unix_nano == STARTED_AT * 1e9
+    assert server.end_time_unix_nano == (STARTED_AT + 2) * 1e9
+    assert call.start_time_unix_nano == (STARTED_AT + 0.25) * 1e9
+    assert call.end_time_unix_nano == pytest.approx((STARTED_AT + 1.95) * 1e9, abs=1e3)
 
 
 def test_recovered_request_has_a_span_for_each_call_with_an_id_of_its_own() -> None:
-    spans = BUILDER.build(overflown(compile=compiled()))
+    spans = written(overflown(compile=compiled()))
 
     assert [span.name for span in spans] == [
         "deuz.context.compile",
@@ -104,50 +100,50 @@ def test_recovered_request_has_a_span_for_each_call_with_an_id_of_its_own() -> N
         "chat gpt-x",
         "POST /v1/chat/completions",
     ]
-    assert len({span_id(span) for span in spans}) == 5
+    assert len({number(span.span_id) for span in spans}) == 5
 
 
 def test_only_the_call_that_answered_has_the_usage() -> None:
-    rejected, summary, retry = BUILDER.build(overflown())[:3]
+    rejected, summary, retry = written(overflown())[:3]
 
     name = "gen_ai.usage.output_tokens"
-    counts = [(span.attributes or {}).get(name) for span in (rejected, summary, retry)]
+    counts = [said_by(span).get(name) for span in (rejected, summary, retry)]
     assert counts == [None, 70, 50]
 
 
 def test_refused_request_has_no_call() -> None:
     event = finished(outcome="refused", status=503, upstream_calls=())
 
-    assert [span.kind for span in BUILDER.build(event)] == [SpanKind.SERVER]
+    assert [span.kind for span in written(event)] == [SERVER]
 
 
 @pytest.mark.parametrize("trace", [None, replace(TRACE, is_sampled=False)])
 def test_unsampled_request_makes_no_span(trace: Any) -> None:
-    assert BUILDER.build(finished(trace=trace, compile=compiled())) == ()
+    assert written(finished(trace=trace, compile=compiled())) == []
 
 
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({}, StatusCode.UNSET),
-        ({"status": 404, "outcome": "upstream_error"}, StatusCode.UNSET),
-        ({"status": 502, "outcome": "upstream_error"}, StatusCode.ERROR),
-        ({"outcome": "truncated"}, StatusCode.ERROR),
-        ({"outcome": "client_closed"}, StatusCode.UNSET),
+        ({}, OK),
+        ({"status": 404, "outcome": "upstream_error"}, OK),
+        ({"status": 502, "outcome": "upstream_error"}, ERROR),
+        ({"outcome": "truncated"}, ERROR),
+        ({"outcome": "client_closed"}, OK),
     ],
 )
 def test_server_span_failed_when_the_server_did(
-    changes: dict[str, object], code: StatusCode
+    changes: dict[str, object], code: int
 ) -> None:
-    assert server_of(finished(**changes)).status.status_code is code
+    assert server_of(finished(**changes)).status.code == code
 
 
 def test_torn_stream_fails_the_call_and_a_complete_one_does_not() -> None:
     torn = spans_of(finished(outcome="truncated"))["chat gpt-x"]
     complete = spans_of(finished())["chat gpt-x"]
 
-    assert torn.status.status_code is StatusCode.ERROR
-    assert complete.status.status_code is StatusCode.UNSET
+    assert torn.status.code == ERROR
+    assert complete.status.code == OK
 
 
 def test_verdict_overflow_and_compaction_are_events_of_the_server_span() -> None:
@@ -155,7 +151,7 @@ def test_verdict_overflow_and_compaction_are_events_of_the_server_span() -> None
 
     span = server_of(overflown(verdict=verdict))
 
-    said = {event.name: dict(event.attributes or {}) for event in span.events}
+    said = {event.name: read_attributes(event.attributes) for event in span.events}
     assert said["deuz.prefix.verdict"]["cause"] == "tool_added"
     assert said["deuz.overflow"] == {
         "stage": "rejected",
@@ -171,57 +167,89 @@ def test_verdict_overflow_and_compaction_are_events_of_the_server_span() -> None
     }
 
 
+def test_event_of_a_span_has_what_applies_and_the_time_of_the_end() -> None:
+    verdict = Verdict("broken", "turn", "turn_edited", "client", 3, 120, 900)
+    untold = Overflow("rejected", "surfaced", None, None)
+
+    judged, overflow = server_of(finished(verdict=verdict, overflows=(untold,))).events
+
+    assert read_attributes(judged.attributes) == {
+        "verdict": "broken",
+        "segment": "turn",
+        "cause": "turn_edited",
+        "owner": "client",
+        "index": 3,
+        "offset": 120,
+        "lost_tokens": 900,
+    }
+    assert read_attributes(overflow.attributes) == {
+        "stage": "rejected",
+        "outcome": "surfaced",
+    }
+    assert judged.time_unix_nano == (STARTED_AT + 2) * 1e9
+
+
 @pytest.mark.parametrize(
     "outcome", ["ok", "client_closed", "truncated", "upstream_error", "refused"]
 )
 def test_each_outcome_ends_with_exactly_one_server_span(outcome: str) -> None:
-    offers = InMemorySpanExporter()
-    sink = SpanSink(SimpleSpanProcessor(offers))
+    spans = written(finished(outcome=outcome))
 
-    sink(started())
-    sink(finished(outcome=outcome))
-
-    (offer,) = offers.get_finished_spans()
-    servers = [s for s in BUILDER.made_of(offer) if s.kind is SpanKind.SERVER]
-    assert len(servers) == 1
-    assert (servers[0].attributes or {})["deuz.outcome"] == outcome
-    assert servers[0].end_time
-    assert sink.offered == 1
+    (server,) = [span for span in spans if span.kind == SERVER]
+    assert said_by(server)["deuz.outcome"] == outcome
+    assert server.end_time_unix_nano
 
 
-@pytest.mark.parametrize("trace", [None, replace(TRACE, is_sampled=False)])
-def test_unsampled_request_is_not_offered(trace: Any) -> None:
-    offers = InMemorySpanExporter()
-    sink = SpanSink(SimpleSpanProcessor(offers))
-
-    sink(finished(trace=trace))
-
-    assert offers.get_finished_spans() == ()
-    assert sink.offered == 0
-
-
-def test_what_is_no_offer_makes_no_spans() -> None:
-    assert BUILDER.made_of(ReadableSpan("other")) == ()
-
-
-ALLOWED = {
-    SpanKind.SERVER: names.SERVER_ATTRIBUTES,
-    SpanKind.CLIENT: names.CLIENT_ATTRIBUTES,
-    SpanKind.INTERNAL: names.COMPILE_ATTRIBUTES,
+# A value that no other request here has, for each field that spans remember by.
+OTHERS: dict[str, Any] = {
+    "method": "PUT",
+    "path": "/v1/responses",
+    "status": 503,
+    "outcome": "truncated",
+    "error": "stream_idle",
+    "route": "other",
+    "upstream": "mirror",
+    "wire": "anthropic",
+    "mode": "compile",
+    "group": "treated",
+    "passthrough": "observe",
+    "usage_status": "absent",
+    "model": "gpt-y",
+    "max_output_tokens": 7,
+    "is_streamed": False,
+    "response_model": "gpt-y-2026",
+    "finish_reason": "length",
+    "server_address": "mirror.example",
+    "server_port": 8443,
 }
 
 
-def is_allowed(kind: SpanKind, name: str) -> bool:
+@pytest.mark.parametrize("name", sorted({*Served._fields, *Asked._fields}))
+def test_what_is_remembered_of_one_request_is_not_told_of_another(name: str) -> None:
+    usual = written(finished(error="upstream_broken", outcome="refused"))
+    changes = {"error": "upstream_broken", "outcome": "refused", name: OTHERS[name]}
+
+    assert written(finished(**changes)) != usual
+
+
+ALLOWED: dict[int, frozenset[str]] = {
+    SERVER: names.SERVER_ATTRIBUTES,
+    CLIENT: names.CLIENT_ATTRIBUTES,
+    INTERNAL: names.COMPILE_ATTRIBUTES,
+}
+
+
+def is_allowed(kind: int, name: str) -> bool:
     is_source = name.startswith(names.SOURCE_PREFIX) and name.endswith(
         names.SOURCE_PARTS
     )
-    return name in ALLOWED[kind] or (kind is SpanKind.INTERNAL and is_source)
+    return name in ALLOWED[kind] or (kind == INTERNAL and is_source)
 
 
 def test_spans_have_attributes_of_the_catalogue_only() -> None:
-    spans = BUILDER.build(overflown(compile=compiled(), passthrough="observe"))
+    spans = written(overflown(compile=compiled(), passthrough="observe"))
 
-    said = {(span.kind, name) for span in spans for name in span.attributes or {}}
+    said = {(span.kind, name) for span in spans for name in said_by(span)}
     assert [name for kind, name in said if not is_allowed(kind, name)] == []
 
 
@@ -275,9 +303,9 @@ def test_string_that_no_rule_allows_is_in_no_span() -> None:
     placed = Placement(1, ("record-9",), 30, True)
     event = overflown(compile=compiled(), error="x", placements=(placed,))
 
-    spans = BUILDER.build(canaried(event))
+    spans = written(canaried(event))
 
     assert len(spans) == 5
-    shown = "".join(span.to_json() for span in spans)
+    shown = "".join(str(span) for span in spans)
     assert "CANARY" not in shown
     assert "record-9" not in shown

@@ -1,5 +1,4 @@
 import asyncio
-import logging
 import random
 import threading
 from collections.abc import Iterator
@@ -45,15 +44,11 @@ GRACE_SECONDS = 1.0
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
     yield
     # Exports that were abandoned end by themselves; the next test must not hear them.
     for thread in threading.enumerate():
-        if thread.name.startswith(("deuz-", "OtelBatch")):
+        if thread.name.startswith("deuz-"):
             thread.join(WAIT_SECONDS)
-    logger = logging.getLogger("opentelemetry")
-    logger.handlers.clear()
-    logger.propagate = True
 
 
 class Exporting:
@@ -65,9 +60,11 @@ class Exporting:
         *,
         conventions: names.Conventions = names.NEWEST,
         protocol: Protocol = "http/protobuf",
+        **variables: str,
     ) -> None:
         self.prometheus = PrometheusSink(Bounds(frozenset({"chat"})))
-        targets = resolve_targets({}, endpoint=endpoint, protocol=protocol)
+        said = {"OTEL_BSP_SCHEDULE_DELAY": "20"} | variables
+        targets = resolve_targets(said, endpoint=endpoint, protocol=protocol)
         assert targets is not None
         new_id = random.Random(1).getrandbits
         identity = Identity("0.1.0", new_id, conventions)
@@ -111,14 +108,13 @@ def test_compile_s_attributes_arrive() -> None:
     assert said["deuz.context.source.docs.tokens"] == 300
 
 
-def test_gzip_and_headers_of_the_environment_are_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=red")
-
+def test_gzip_and_headers_of_the_environment_are_used() -> None:
     with running_collector() as collector:
-        exporting = Exporting(collector.endpoint)
+        exporting = Exporting(
+            collector.endpoint,
+            OTEL_EXPORTER_OTLP_COMPRESSION="gzip",
+            OTEL_EXPORTER_OTLP_HEADERS="x-team=red",
+        )
         exporting.tell(finished())
         exporting.telemetry.close(WAIT_SECONDS)
 
@@ -197,12 +193,9 @@ def test_without_traces_target_no_span_is_counted() -> None:
     assert collector.traces == []
 
 
-async def _dead_collector_costs_nothing(
-    endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def _dead_collector_costs_nothing(endpoint: str) -> None:
     """Tell enough for several batches; who waits for one of them waits for minutes."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")
-    exporting = Exporting(endpoint)
+    exporting = Exporting(endpoint, OTEL_EXPORTER_OTLP_TIMEOUT="600")
     event = finished(compile=compiled())
 
     async with asyncio.timeout(WAIT_SECONDS):
@@ -216,33 +209,27 @@ async def _dead_collector_costs_nothing(
     assert counts.undelivered == 2_000
 
 
-async def test_refusing_collector_costs_requests_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    await _dead_collector_costs_nothing(refusing_endpoint(), monkeypatch)
+async def test_refusing_collector_costs_requests_nothing() -> None:
+    await _dead_collector_costs_nothing(refusing_endpoint())
 
 
-async def test_silent_collector_costs_requests_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_silent_collector_costs_requests_nothing() -> None:
     with silent_collector() as endpoint:
-        await _dead_collector_costs_nothing(endpoint, monkeypatch)
+        await _dead_collector_costs_nothing(endpoint)
 
 
-def test_queue_is_bounded_while_the_collector_is_silent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "100")
-    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "10")
-
+def test_queue_is_bounded_while_the_collector_is_silent() -> None:
     with silent_collector() as endpoint:
-        exporting = Exporting(endpoint)
+        exporting = Exporting(
+            endpoint,
+            OTEL_BSP_MAX_QUEUE_SIZE="100",
+            OTEL_BSP_MAX_EXPORT_BATCH_SIZE="10",
+        )
         for _ in range(500):
             exporting.tell(finished())
 
         assert exporting.telemetry._spans is not None
-        queue = exporting.telemetry._spans._processor._batch_processor._queue
-        assert len(queue) == 100
+        assert len(exporting.telemetry._spans._queue) == 100
         exporting.telemetry.close(0.1)
 
 
