@@ -49,6 +49,7 @@ routes:
   - {{path: /v1/messages, upstream: anthropic, mode: compile}}
   - {{path: /v1/chat/completions, upstream: openai, mode: shadow}}
 context:
+  refresh: {{deadline_ms: 30000}}
   holdout: 0.001  # Nobody, as it comes out; but the sides are counted.
   sources:
     - {{id: docs, kind: rag, type: files, path: "{docs}", min_score: 0}}

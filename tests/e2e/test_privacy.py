@@ -36,6 +36,7 @@ upstreams:
 routes: [{{path: /v1/messages, mode: compile, on_error: {on_error}}}]
 telemetry: {{otlp: {{endpoint: "{collector}"}}}}
 context:
+  refresh: {{deadline_ms: 30000}}
   sources:
     - {{id: docs, kind: rag, type: files, path: "{docs}", min_score: 0}}
     - {{id: gone, kind: rag, type: files, path: "{gone}", min_score: 0}}

@@ -27,7 +27,7 @@ routes:
   - {{path: /v1/messages, mode: {mode}}}
   - {{path: /v1/chat/completions, mode: {mode}}}
 context:
-  refresh: {{deadline_ms: 5000}}
+  refresh: {{deadline_ms: 30000}}
   sources:
     - {{id: notes, kind: rag, type: files, path: "{notes}", min_score: 0}}
 """

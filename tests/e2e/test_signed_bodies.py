@@ -84,6 +84,7 @@ routes:
   - {{path: "/model/*", upstream: bedrock, mode: compile}}
   - {{path: /v1/messages, upstream: bedrock, mode: compile}}
 context:
+  refresh: {{deadline_ms: 30000}}
   sources:
     - {{id: rules, type: static, records: [{{id: r1, text: "Be brief."}}]}}
 """

@@ -36,7 +36,7 @@ upstreams:
 routes: [{{path: /v1/messages, mode: compile}}]
 tenants: {tenants}
 context:
-  refresh: {{deadline_ms: 5000, rest_after: 2}}
+  refresh: {{deadline_ms: 30000, rest_after: 2}}
   sources:
     - {{id: kb, kind: rag, type: http, url: "{service}"}}
     - {{id: past, type: transcript, min_score: 0}}

@@ -203,7 +203,7 @@ async def test_a_conversation_keeps_its_blocks_whichever_worker_gets_it(
         (docs / f"{word}.md").write_text(f"# On {word}\n\nAll about {word} is here.")
     async with raw_upstream() as upstream:
         text = config(upstream.url, mode="compile") + (
-            "context: {refresh: {deadline_ms: 10000}, sources: "
+            "context: {refresh: {deadline_ms: 30000}, sources: "
             f"[{{id: docs, type: files, path: {docs}, min_score: 0}}]}}\n"
         )
         with running_sidecar(tmp_path, text, workers=2) as sidecar:

@@ -24,6 +24,7 @@ upstreams: {{anthropic: {{url: "{url}", wire: anthropic}}}}
 routes: [{{path: /v1/messages, mode: {mode}, name: {name}}}]
 limits: {{drain_seconds: 2}}
 context:
+  refresh: {{deadline_ms: 30000}}
   sources:
     - {{id: docs, kind: rag, type: files, path: "{docs}", min_score: 0}}
 """

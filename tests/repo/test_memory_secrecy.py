@@ -27,6 +27,7 @@ upstreams:
 routes:
   - {{path: /v1/messages, upstream: anthropic, mode: compile}}
 context:
+  refresh: {{deadline_ms: 30000}}
   sources: [{{id: memory, type: store, min_score: 0}}]
 ledger: {{url: "sqlite:///{folder}/ledger.db"}}
 memory: {{url: "sqlite:///{folder}/memory.db"}}

@@ -38,10 +38,11 @@ upstreams:
 routes:
   - {{path: /v1/messages, upstream: anthropic, mode: compile}}
 context:
+  refresh: {{deadline_ms: 30000}}
   sources:
     - {{id: docs, kind: rag, type: files, path: "{docs}", min_score: 0}}
 """
-QUIET_SECONDS = 20.0
+QUIET_SECONDS = 60.0
 
 
 def talk(url: str) -> None:

@@ -68,11 +68,19 @@ def make_config(
     on_error: str = "open",
     more: str = "",
 ) -> Config:
-    """Return a config whose two wires lead to one address."""
+    """Return a config whose two wires lead to one address.
+
+    Where nothing is said of the sources' deadline, no busy machine makes one late.
+    """
     text = COMPILE.format(
         url=url, mode=mode, placement=placement, on_error=on_error, more=more
     )
-    return parse_config(text, name="test", folder=Path(), environ={})
+    config = parse_config(text, name="test", folder=Path(), environ={})
+    if "deadline_ms" in more:
+        return config
+    refresh = config.context.refresh.model_copy(update={"deadline_ms": 30_000})
+    context = config.context.model_copy(update={"refresh": refresh})
+    return config.model_copy(update={"context": context})
 
 
 @dataclass
