@@ -5,6 +5,8 @@ Rules:
 - But a model that binds its thinking to the prefix would lose its thoughts with an end
   that is gone in the next request. There each copy stays where it was sent, and the
   current one stands behind the newest turn; a turn answered without gets none later.
+- The same holds where the provider is asked to cache each request to its very end
+  (Anthropic's automatic caching): what ended with a passing end is never read again.
 - What is critical in it is written in full, past its budget if need be, never past what
   the request leaves free; where it does not fit there is none.
 - Many copies of the same are not worth their room: past a number of them, only notes
@@ -45,7 +47,8 @@ def make_tail(
         return None
     form = form_of(call, known)
     place = place_for_tail(envelope, form)
-    is_kept = runtime.models.binds_thinking(envelope.model)
+    is_bound = runtime.models.binds_thinking(envelope.model)
+    is_kept = is_bound or envelope.is_cached_to_end
     if place is None or (is_kept and _is_answered(known.operations.get(place, ()))):
         return None
     plain = plain_prefix(envelope, call.shared)

@@ -7,10 +7,13 @@ Rules, checked at every request:
 - A history that goes on keeps its cache and is told so; we never change a prefix.
 - After a recovery all this holds for what is left of the history.
 - With a holdout all this holds too, and who is held out gets the client's own bytes.
+- Working memory ends a request at most once, as it is noted now, and is no part of what
+  is cached or compared.
 """
 
 import asyncio
 import json
+import re
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +30,13 @@ from hypothesis.stateful import (
 
 from deuz_compiler import Candidate
 from deuz_proxy.demo.provider import ProviderRequest, Reply, Text, judge_body
+from deuz_proxy.memory.working import WorkingMemory
 from deuz_proxy.observe.events import RequestFinished
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.ports import Query
 from deuz_proxy.serve import serve_call
+from deuz_proxy.sources.words import words_of
+from deuz_proxy.stores.memory_sqlite import SqliteMemory
 from deuz_testing.branches import PATHS, Branch, Message, Wire
 from deuz_testing.line import SOURCE_CONFIG, Told, make_config, make_runtime
 from deuz_testing.modelled import Logged, ModelledUpstreams
@@ -44,6 +50,9 @@ MORE = (
     SOURCE_CONFIG.replace("{", "{{").replace("}", "}}")
     + "  holdout: {holdout}\noverflow: {{keep_recent_steps: 1}}\n"
 )
+NOTES_KEY = "task-1"
+BLOCK = re.compile("<deuz_context.*?</deuz_context>", re.DOTALL)
+TAIL = "<deuz_working_memory"
 OPENINGS = ("How far is it?", "Where does the river end?")
 LONG = "The river runs past the mill and on to the sea. " * 40
 # A window that a few exchanges fill, and one that nothing does.
@@ -99,6 +108,9 @@ class ConversationsMachine(RuleBasedStateMachine):
         self.opened: list[Branch] = []
         self.blocks: dict[tuple[bytes, str], tuple[str, ...]] = {}
         self.was_condensed = False
+        self.revision = 0
+        self.goal: str | None = None
+        self.ends: dict[tuple[bytes, str], str | None] = {}
         # What was accepted, the latest last: copies of branches as they were sent.
         self.accepted: list[Branch] = []
 
@@ -110,6 +122,8 @@ class ConversationsMachine(RuleBasedStateMachine):
     )
     def begin(self, wire: str, placement: str, window: int, holdout: str) -> None:
         self.wire, self.placement, self.window = Wire(wire), placement, window
+        self.store = self.run(SqliteMemory(":memory:", words_of=words_of).open())
+        self.notes = WorkingMemory(self.store, clock=lambda: self.now)
         self.upstreams = ModelledUpstreams(
             lambda: self.now, window_tokens=window, script=summarize
         )
@@ -118,6 +132,7 @@ class ConversationsMachine(RuleBasedStateMachine):
             self.told,
             sources=[self.source],
             upstreams=self.upstreams,
+            notes=self.notes,
             clock=lambda: self.now,
         )
 
@@ -214,6 +229,12 @@ class ConversationsMachine(RuleBasedStateMachine):
         self.send(ahead)
         ahead.messages.append({"role": "assistant", "content": "It is"})
         self.send(ahead)
+        shown = branch.messages
+        for other in self.opened:
+            is_shared = other.messages[: len(shown)] == shown
+            if other is not branch and other.key == branch.key and is_shared:
+                # Whose history it is that goes on otherwise cannot be told.
+                branch.sent = []
 
     @rule(branch=branches, style=st.sampled_from(["string", "list", "marked"]))
     def restyle(self, branch: Branch, style: str) -> None:
@@ -227,15 +248,26 @@ class ConversationsMachine(RuleBasedStateMachine):
     def change_source(self, state: str) -> None:
         self.source.state = state
 
+    @rule(goal=st.sampled_from(["Ship on Friday", "Rest"]))
+    def note(self, goal: str) -> None:
+        patch = {
+            "operation_id": f"op-{self.revision}",
+            "expected_revision": self.revision,
+            "writer": "host",
+            "operations": [{"op": "set-goal", "text": goal}],
+        }
+        patched = self.run(self.notes.patch("default", NOTES_KEY, patch))
+        self.revision, self.goal = patched.snapshot.revision, goal
+
+    @rule(branch=branches, with_notes=st.booleans())
+    def change_notes(self, branch: Branch, with_notes: bool) -> None:
+        branch.with_notes = with_notes
+
     def send(self, branch: Branch) -> None:
         """Send the branch's history and judge what came of it."""
         self.now += 1
         body, before = self.wire.body(branch), len(self.upstreams.log)
-        client = GivenClient()
-        headers = ((b"x-api-key", branch.key),)
-        incoming = GivenRequest(body, PATHS[self.wire.name], headers)
-        watch = Watch(self.runtime.monotonic)
-        self.run(serve_call(incoming, client, self.runtime, watch))
+        client = self.serve(branch, body)
         last = self.upstreams.log[-1]
         finished = self.told.last
         recovered = any(o.outcome == "recovered" for o in finished.overflows)
@@ -247,6 +279,7 @@ class ConversationsMachine(RuleBasedStateMachine):
         assert self.told.faults == [] or self.is_excused(), self.told.faults
         if client.status != 200 or last.usage is None:
             return
+        self.check_tail(branch, finished, json.loads(last.body))
         self.check_blocks(branch, json.loads(last.body))
         self.check_cache(branch, finished, last, recovered=recovered)
         self.accepted.append(branch.copied())
@@ -259,6 +292,14 @@ class ConversationsMachine(RuleBasedStateMachine):
         """Tell whether the faults are only summaries that came out too long."""
         return all(code.startswith("summary_") for _, code in self.told.faults)
 
+    def serve(self, branch: Branch, body: bytes) -> GivenClient:
+        named = NOTES_KEY.encode() if branch.with_notes else b"nobody"
+        headers = ((b"x-api-key", branch.key), (b"x-deuz-working-memory", named))
+        client, watch = GivenClient(), Watch(self.runtime.monotonic)
+        incoming = GivenRequest(body, PATHS[self.wire.name], headers)
+        self.run(serve_call(incoming, client, self.runtime, watch))
+        return client
+
     def check_rules(self, body: bytes, sent: Sequence[Logged]) -> None:
         alternate = self.placement == "part"
         for alternating in {False, alternate}:
@@ -268,6 +309,30 @@ class ConversationsMachine(RuleBasedStateMachine):
                         self.wire.name, logged.body, alternate=alternating
                     )
                     assert refusal is None, (refusal, logged.body)
+
+    def check_tail(
+        self, branch: Branch, finished: RequestFinished, sent: Message
+    ) -> None:
+        """Working memory is there once, at the end, and as it is now; or not at all."""
+        history = sent.get("messages") or sent["input"]
+        said = [history] if isinstance(history, str) else list(history)
+        while said[-1:] and is_system(said[-1]):
+            said.pop()
+        text = json.dumps(sent)
+        is_there = branch.with_notes and self.goal is not None
+        at_end = TAIL in json.dumps(said[-1])
+        if self.wire.name != "anthropic":
+            assert text.count(TAIL) == int(at_end)
+        place = (branch.key, json.dumps(branch.messages, sort_keys=True))
+        is_new = place not in self.ends
+        # Where the prompt is cached to its end, what ended it stays as it was.
+        first = self.ends.setdefault(place, self.goal if at_end else None)
+        if at_end:
+            ended = json.dumps(said[-1])
+            assert any(f"{goal}" in ended for goal in {self.goal, first} if goal)
+        elif is_there and is_new and finished.group != "held_out":
+            # Only words of the user's own are sure to have room behind them.
+            assert not is_words(branch.messages[-1]) or finished.overflows, text
 
     def check_blocks(self, branch: Branch, sent: Message) -> None:
         if self.was_condensed:
@@ -323,10 +388,12 @@ class ConversationsMachine(RuleBasedStateMachine):
                 return sent.style != "marked"
         return False
 
-    def run(self, step: Coroutine[Any, Any, None]) -> None:
-        self.loop.run_until_complete(step)
+    def run(self, step: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(step)
 
     def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.run(self.store.close())
         self.loop.close()
 
 
@@ -334,6 +401,15 @@ def summarize(asked: ProviderRequest) -> Reply | None:
     """Answer the sidecar's own request for notes."""
     is_ours = b"Below is the earlier part of a conversation" in asked.body
     return Reply((Text("Notes: a river."),)) if is_ours else None
+
+
+def is_system(message: Message | str) -> bool:
+    return isinstance(message, dict) and message.get("role") == "system"
+
+
+def is_words(message: Message) -> bool:
+    """Tell whether the message is a question in words."""
+    return message.get("role") == "user" and isinstance(message["content"], str)
 
 
 def blocks_behind(messages: Sequence[Message] | str) -> dict[int, tuple[str, ...]]:
@@ -351,12 +427,8 @@ def blocks_behind(messages: Sequence[Message] | str) -> dict[int, tuple[str, ...
             if isinstance(content, str)
             else [part.get("text", "") for part in content or []]
         )
-        ours = tuple(
-            text[text.index("<deuz_context") :]
-            for text in texts
-            if "<deuz_context" in text
-        )
-        is_own_turn = len(texts) == 1 and texts[0].startswith("<deuz_context")
+        ours = tuple([each for text in texts for each in BLOCK.findall(text)])
+        is_own_turn = len(texts) == 1 and texts[0].startswith("<deuz_")
         count += not is_own_turn
         if ours:
             found[count] = found.get(count, ()) + ours

@@ -200,6 +200,19 @@ def bound_line(notes: WorkingMemory, told: Told, **parts: Any) -> Runtime:
     return line(notes, told, config=config, **parts)
 
 
+async def test_where_each_request_is_cached_to_its_end_each_copy_stays(
+    notes: WorkingMemory,
+) -> None:
+    runtime, cached = line(notes, Told()), {"cache_control": {"type": "ephemeral"}}
+    await write(notes)
+    first = await sent(runtime, ASK, KEY, **cached)
+
+    later = await sent(runtime, [*ASK, assistant("a"), user("b")], KEY, **cached)
+
+    assert TAG in json.dumps(first[-1])
+    assert later[: len(first)] == first
+
+
 async def test_a_model_that_binds_its_thinking_keeps_each_copy_in_its_place(
     notes: WorkingMemory,
 ) -> None:

@@ -50,7 +50,8 @@ class Envelope(msgspec.Struct, frozen=True):
     without those at their default; with `is_params_last` they spoil the history alone.
     `before` are all members that stand ahead of the history. `window_tokens` is the
     window that the request itself asks for. With `is_partial` there is a part of the
-    prompt that only the provider has.
+    prompt that only the provider has. `is_cached_to_end`: the provider is asked to keep
+    the prompt up to its very last byte, and finds it again by nothing shorter.
     """
 
     wire: str
@@ -68,6 +69,7 @@ class Envelope(msgspec.Struct, frozen=True):
     is_params_last: bool = False
     window_tokens: int | None = None
     is_partial: bool = False
+    is_cached_to_end: bool = False
 
 
 class PathFacts(msgspec.Struct, frozen=True):

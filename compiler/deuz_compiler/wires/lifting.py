@@ -273,7 +273,13 @@ def _envelope(
         is_params_last=rules.is_params_last,
         window_tokens=_read_limit(body, members, rules.windows),
         is_partial=rules.hidden in members,
+        is_cached_to_end=_is_cached_to_end(rules, body, members),
     )
+
+
+def _is_cached_to_end(rules: Rules, body: bytes, members: dict[str, Member]) -> bool:
+    marker = members.get(rules.end_marker)
+    return marker is not None and body.startswith(b"{", marker.start)
 
 
 def _model(

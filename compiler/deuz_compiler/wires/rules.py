@@ -42,6 +42,8 @@ class Rules(msgspec.Struct, frozen=True):
     is_params_last: bool = False
     # Without one nothing is read from the cache; None where all is cached by itself.
     cache_marker: bytes | None = None
+    # The member that asks to cache each prompt to its end.
+    end_marker: str = ""
     # Where it is needed only if this parameter holds this word.
     marked_only: tuple[str, bytes] | None = None
     server_state: tuple[str, ...] = ()

@@ -28,6 +28,7 @@ class Branch:
     system: str
     messages: list[Message]
     with_tools: bool = False
+    with_notes: bool = False
     style: str = "string"
     sent: list[Message] = field(default_factory=list)
     cached_tokens: int = 0

@@ -77,6 +77,7 @@ RULES = Rules(
     ),
     is_params_last=True,
     cache_marker=b'"cache_control"',
+    end_marker="cache_control",
     server_state=("thread",),
     is_continued=_is_continued,
 )

@@ -71,3 +71,23 @@ def test_stream_and_output_limit_are_read() -> None:
 
     assert envelope.is_streamed
     assert envelope.max_output_tokens == 1024
+
+
+@pytest.mark.parametrize(
+    ("marker", "is_cached"), [({"type": "ephemeral"}, True), (None, False), (7, False)]
+)
+def test_automatic_caching_asks_to_keep_all_to_the_end(
+    marker: object, is_cached: bool
+) -> None:
+    envelope = lift("anthropic", anthropic_body([user("hi")], cache_control=marker))
+
+    assert envelope.is_cached_to_end is is_cached
+
+
+def test_a_marker_of_a_turn_is_no_automatic_caching() -> None:
+    marked = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
+    turn = {"role": "user", "content": [marked]}
+
+    envelope = lift("anthropic", anthropic_body([turn]))
+
+    assert not envelope.is_cached_to_end
