@@ -47,6 +47,8 @@ def test_page_says_what_each_outcome_means_whose_records_and_at_what_cost(
     rows = "\n".join(re.findall(r"^\|.*\|$", outcomes, re.M))
 
     assert [word for word in TOLD if word not in rows] == []
+    assert "[required](index.md#required-and-optional)" in outcomes
+    assert "rests" in outcomes
     assert "**scope.**" in outcomes
     assert "**cost.**" in outcomes
 
