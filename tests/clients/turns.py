@@ -9,7 +9,8 @@ import json
 import subprocess
 import sys
 
-SECONDS = 60
+# An agent starts in seconds, and in a minute where the machine has much else to do.
+SECONDS = 240
 
 for line in sys.stdin:
     run = subprocess.run(

@@ -6,6 +6,7 @@ Rules:
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -85,8 +86,12 @@ def in_flight(side: Sidecar) -> float:
 
 
 def open_sockets(side: Sidecar) -> int:
-    folder = Path(f"/proc/{side.process.pid}/fd")
-    return sum("socket:" in os.readlink(entry) for entry in folder.iterdir())
+    count = 0
+    for entry in Path(f"/proc/{side.process.pid}/fd").iterdir():
+        # What is closed between the list and the look is not open.
+        with contextlib.suppress(FileNotFoundError):
+            count += "socket:" in os.readlink(entry)
+    return count
 
 
 def resident_mb(side: Sidecar) -> float:

@@ -59,7 +59,7 @@ _VARYING = (
     rb'|"client_metadata":\{(?:"(?:[^"\\]|\\.)*"[:,]?)*\}'
 )
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
-RUN_SECONDS = 120
+RUN_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)

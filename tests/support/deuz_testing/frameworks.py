@@ -21,7 +21,7 @@ from deuz_testing.ways import Talk, client_variables
 
 FOLDER = INSTALLED / "clients"
 PYTHON = FOLDER / "bin" / "python"
-RUN_SECONDS = 90
+RUN_SECONDS = 240
 # Looked up in the network otherwise, or reported there.
 _CALM = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",

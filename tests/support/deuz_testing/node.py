@@ -17,7 +17,7 @@ from deuz_testing.talks_anthropic import TOOL
 from deuz_testing.talks_openai import CHAT_TOOL, QUESTIONS, RESULT, SYSTEM
 from deuz_testing.ways import Talk, client_variables
 
-RUN_SECONDS = 60
+RUN_SECONDS = 240
 AGENTS_FOLDER = INSTALLED / "agents"
 WORDS = {
     "system": SYSTEM,
