@@ -40,9 +40,10 @@ class Usage(msgspec.Struct, frozen=True):
     @property
     def input_total(self) -> int | None:
         """All input tokens, cached ones included; None if nothing was reported."""
-        parts = [self.input_uncached, self.cache_read, self.cache_write]
-        known = [part for part in parts if part is not None]
-        return sum(known) if known else None
+        uncached, read, write = self.input_uncached, self.cache_read, self.cache_write
+        if uncached is None and read is None and write is None:
+            return None
+        return (uncached or 0) + (read or 0) + (write or 0)
 
 
 class Shape(msgspec.Struct, frozen=True):

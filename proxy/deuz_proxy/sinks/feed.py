@@ -64,13 +64,14 @@ class Feed:
     def __call__(self, event: Event) -> None:
         """Take note of an event; never waits, and costs the same with any history."""
         self._total.add(event)
-        if isinstance(event, LedgerUsed):
+        if type(event) is RequestFinished:
+            self._keep(event)
+        elif type(event) is LedgerUsed:
             # Several per request: what they change is told with the next of the others.
             return
-        if isinstance(event, RequestFinished):
-            self._keep(event)
-        for reader in self._readers.values():
-            reader.wake()
+        if self._readers:
+            for reader in self._readers.values():
+                reader.wake()
 
     def _keep(self, event: RequestFinished) -> None:
         if len(self._ring) == self._ring.maxlen:

@@ -6,16 +6,22 @@ Rules:
 - What was not reported is not counted.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from deuz_compiler import Usage
 from deuz_proxy.observe import genai, names, vocabulary
 from deuz_proxy.observe.events import Event, RequestFinished, UpstreamCall
+from deuz_proxy.sinks.backlog import Backlog, Settled
 from deuz_proxy.sinks.families import Bounds, Factory
 
 Labels = tuple[str, ...]
+
+_read_alike = attrgetter("path", "wire", "model")
 
 
 class GenAiSink:
@@ -24,38 +30,54 @@ class GenAiSink:
     def __init__(self, bounds: Bounds, conventions: names.Conventions) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.bounds = bounds
+        self._backlog = Backlog(_read_alike, self._count_alike)
+        self.registry.register(Settled(self._backlog))
         make = Factory(self.registry, bounds)
         is_newest = conventions.has_inference_metrics
         self.metrics = genai.NEWEST if is_newest else genai.OLDER
         self._duration = make.histogram(
             genai.DURATION if is_newest else genai.OLDER_DURATION
         )
-        self._count_usage, self._observe_first_chunk = (
+        self._count_usages, self._observe_first_chunks = (
             _newest_counts(make) if is_newest else _older_counts(make)
         )
 
     def __call__(self, event: Event) -> None:
-        """Count the upstream calls of a finished request."""
-        if not isinstance(event, RequestFinished) or event.model is None:
-            return
-        operation = names.operation_of(event.path)
-        provider = names.provider_of(event.wire)
+        """Count the upstream calls of a finished request, when somebody looks."""
+        if type(event) is RequestFinished and event.model is not None:
+            self._backlog.add(event)
+
+    def _count_alike(
+        self, fields: tuple[Any, ...], events: list[RequestFinished]
+    ) -> None:
+        path, wire, model = fields
+        operation, provider = names.operation_of(path), names.provider_of(wire)
         if operation is None or provider is None:
             return
-        common = (operation, provider, self.bounds.known_model(event.model))
-        for call in event.upstream_calls:
-            self._duration[(*common, _error_of(event, call))].observe(
-                call.duration_seconds
-            )
-            if call.usage is not None:
-                self._count_usage(common, call.usage)
-        if event.usage is not None:
-            self._count_usage(common, event.usage)
-        if event.is_streamed and event.first_byte_seconds is not None:
-            self._observe_first_chunk(common, event.first_byte_seconds)
+        common = (operation, provider, self.bounds.known_model(model))
+        by_error: defaultdict[str, list[float]] = defaultdict(list)
+        usages = [event.usage for event in events if event.usage is not None]
+        for event in events:
+            for call in event.upstream_calls:
+                by_error[_error_of(event, call)].append(call.duration_seconds)
+                if call.usage is not None:
+                    usages.append(call.usage)
+        for error, amounts in by_error.items():
+            self._duration[(*common, error)].observe_all(amounts)
+        if usages:
+            self._count_usages(common, usages)
+        waits = [
+            event.first_byte_seconds
+            for event in events
+            if event.is_streamed and event.first_byte_seconds is not None
+        ]
+        if waits:
+            self._observe_first_chunks(common, waits)
 
 
-Counts = tuple[Callable[[Labels, Usage], None], Callable[[Labels, float], None]]
+Counts = tuple[
+    Callable[[Labels, Sequence[Usage]], None], Callable[[Labels, Sequence[float]], None]
+]
 
 
 def _newest_counts(make: Factory) -> Counts:
@@ -74,27 +96,34 @@ def _newest_counts(make: Factory) -> Counts:
     }
     first_chunk = make.histogram(genai.FIRST_CHUNK)
 
-    def count(common: Labels, usage: Usage) -> None:
+    def count(common: Labels, usages: Sequence[Usage]) -> None:
         for part, (counter, histogram) in by_part.items():
-            tokens: int | None = getattr(usage, part)
-            if tokens is None:
+            tokens = _reported([getattr(usage, part) for usage in usages])
+            if not tokens:
                 continue
-            counter[(*common, "unknown")].inc(tokens)
+            counter[(*common, "unknown")].inc(sum(tokens))
             if histogram is not None:
-                histogram[common].observe(max(0, tokens))
+                histogram[common].observe_all(tokens)
 
-    return count, lambda common, seconds: first_chunk[common].observe(seconds)
+    return count, lambda common, seconds: first_chunk[common].observe_all(seconds)
 
 
 def _older_counts(make: Factory) -> Counts:
     usage_by_type = make.histogram(genai.OLDER_TOKENS)
 
-    def count(common: Labels, usage: Usage) -> None:
-        for kind, tokens in (("input", usage.input_total), ("output", usage.output)):
-            if tokens is not None:
-                usage_by_type[(*common, kind)].observe(max(0, tokens))
+    def count(common: Labels, usages: Sequence[Usage]) -> None:
+        for kind, tokens in (
+            ("input", _reported([usage.input_total for usage in usages])),
+            ("output", _reported([usage.output for usage in usages])),
+        ):
+            if tokens:
+                usage_by_type[(*common, kind)].observe_all(tokens)
 
     return count, lambda _common, _seconds: None
+
+
+def _reported(counts: Sequence[int | None]) -> list[int]:
+    return [max(0, count) for count in counts if count is not None]
 
 
 def _error_of(event: RequestFinished, call: UpstreamCall) -> str:

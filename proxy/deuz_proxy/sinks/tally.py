@@ -83,6 +83,19 @@ class Group:
 
 
 @dataclass(slots=True)
+class Loss:
+    """What was lost of cached prefixes for one cause."""
+
+    count: int = 0
+    tokens: int = 0
+
+    def add(self, verdict: Verdict) -> None:
+        """Count one loss."""
+        self.count += 1
+        self.tokens += verdict.lost_tokens
+
+
+@dataclass(slots=True)
 class Tally:
     """One conversation in numbers, changed by the feed alone.
 
@@ -101,8 +114,7 @@ class Tally:
     placements: tuple[Placement, ...] = ()
     lost_tokens: int = 0
     tokens: Tokens = field(default_factory=Tokens)
-    breaks: Counter[tuple[str, str]] = field(default_factory=Counter)
-    lost: Counter[tuple[str, str]] = field(default_factory=Counter)
+    losses: dict[tuple[str, str], Loss] = field(default_factory=dict)
 
     def add(self, event: RequestFinished) -> None:
         """Count one request of this conversation."""
@@ -115,7 +127,9 @@ class Tally:
             self.side_calls += 1
             return
         self.last = event
-        self.placements = tuple(p for p in event.placements if p.state == "placed")
+        self.placements = event.placements and tuple(
+            [placed for placed in event.placements if placed.state == "placed"]
+        )
         if event.verdict is not None:
             self._judge(event.verdict)
 
@@ -124,8 +138,7 @@ class Tally:
         if not is_loss(verdict):
             return
         key = (verdict.cause or "unknown", verdict.owner or "unknown")
-        self.breaks[key] += 1
-        self.lost[key] += verdict.lost_tokens
+        self.losses.setdefault(key, Loss()).add(verdict)
         self.lost_tokens += verdict.lost_tokens
 
     def describe(self) -> Described:
@@ -147,10 +160,12 @@ class Tally:
                 {
                     "cause": cause,
                     "owner": owner,
-                    "count": count,
-                    "lost_tokens": self.lost[cause, owner],
+                    "count": loss.count,
+                    "lost_tokens": loss.tokens,
                 }
-                for (cause, owner), count in self.breaks.most_common()
+                for (cause, owner), loss in sorted(
+                    self.losses.items(), key=lambda item: -item[1].count
+                )
             ],
             "placements": msgspec.to_builtins(self.placements),
         }

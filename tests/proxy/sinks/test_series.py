@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Samples
@@ -53,6 +55,42 @@ def test_a_bound_belongs_to_its_own_bucket() -> None:
         "m_count": 4,
         "m_sum": pytest.approx(11.1),
     }
+
+
+amounts = st.sampled_from((0.0, 0.1, 0.5, 0.7, 1.0, 1.5, 2.0, 99.0)) | st.floats(0, 9)
+
+
+@given(st.lists(st.tuples(amounts, st.none() | st.integers(1, 9)), max_size=30))
+def test_many_observations_at_once_are_as_one_by_one(
+    observed: list[tuple[float, int | None]],
+) -> None:
+    one_by_one, at_once = Histogram((0.5, 1.0, 2.0)), Histogram((0.5, 1.0, 2.0))
+    traces = [Exemplar(trace, 1.0) if trace else None for _, trace in observed]
+
+    for (amount, _), trace in zip(observed, traces, strict=True):
+        one_by_one.observe(amount, trace)
+    at_once.observe_all([amount for amount, _ in observed], traces.__getitem__)
+
+    assert told(at_once) == told(one_by_one)
+
+
+Told = tuple[str, dict[str, str], float, object]
+
+
+def told(histogram: Histogram) -> list[Told]:
+    family = Samples("m", "help", "histogram")
+    histogram.show(family, {})
+    return [(s.name, s.labels, s.value, s.exemplar) for s in family.samples]
+
+
+def test_observations_without_traces_keep_the_exemplars_of_before() -> None:
+    histogram = Histogram((1.0,))
+    histogram.observe(0.1, TRACE)
+    before = told(histogram)[0]
+
+    histogram.observe_all([0.2])
+
+    assert told(histogram)[0] == (*before[:2], 2, before[3])
 
 
 def test_exemplars_are_of_the_newest_move_of_their_bucket() -> None:

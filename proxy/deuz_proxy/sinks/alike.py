@@ -1,0 +1,214 @@
+"""What finished requests of a kind move in the series: traffic, tokens, prefix.
+
+Rules:
+- Those alike are counted together: one look for each series, then sums over all.
+- What was not reported is not counted, and a negative count is left out.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from deuz_compiler import Usage, Verdict
+from deuz_proxy.observe import catalog, vocabulary
+from deuz_proxy.observe.events import EventsLost, FaultCaught, RequestFinished
+from deuz_proxy.sinks.families import Factory
+from deuz_proxy.sinks.series import Exemplar, ExemplarAt
+
+
+class Alike(NamedTuple):
+    """What requests have in common that are counted together."""
+
+    route: str
+    wire: str
+    status: int
+    outcome: str
+    model: str | None
+    usage_status: str
+    passthrough: str | None
+
+
+read_alike = attrgetter(*Alike._fields)
+
+
+class Traffic:
+    """Requests, their times, and why a body was left alone."""
+
+    def __init__(self, make: Factory) -> None:
+        self.in_flight = make.gauge(catalog.IN_FLIGHT)
+        self._duration = make.histogram(catalog.DURATION)
+        self._first_byte = make.histogram(catalog.FIRST_BYTE)
+        self._overhead = make.histogram(catalog.OVERHEAD)
+        self._requests = make.counter(catalog.REQUESTS)
+        self._passthrough = make.counter(catalog.PASSTHROUGH)
+        self._faults = make.counter(catalog.FAULTS)
+        self._lost = make.counter(catalog.EVENTS_LOST)
+
+    def prepare(self, route: str) -> None:
+        """Create the series that a route foretells."""
+        _ = self.in_flight[(route,)], self._lost[()]
+        for reason in vocabulary.PASSTHROUGHS:
+            _ = self._passthrough[route, reason]
+
+    def count(self, alike: Alike, events: list[RequestFinished]) -> None:
+        """Count requests alike, but for the gauge."""
+        route, wire = alike.route, alike.wire
+        labels = (route, wire, str(alike.status), alike.outcome)
+        self._requests[labels].inc(len(events))
+        if alike.passthrough is not None:
+            self._passthrough[route, alike.passthrough].inc(len(events))
+        self._duration[route, wire].observe_all(
+            [event.duration_seconds for event in events], _exemplars(events)
+        )
+        answered = [e for e in events if e.first_byte_seconds is not None]
+        if answered:
+            self._first_byte[route, wire].observe_all(
+                [e.first_byte_seconds or 0.0 for e in answered], _exemplars(answered)
+            )
+        self._count_stages(route, events)
+
+    def _count_stages(self, route: str, events: list[RequestFinished]) -> None:
+        watched = [event for event in events if event.stages]
+        if not watched:
+            return
+        by_stage: defaultdict[str, list[float]] = defaultdict(list)
+        for event in watched:
+            for stage, seconds in event.stages:
+                by_stage[stage].append(seconds)
+        by_stage.pop("total", None)
+        for stage, amounts in by_stage.items():
+            self._overhead[route, stage].observe_all(amounts)
+        self._overhead[route, "total"].observe_all(
+            [event.overhead_seconds for event in watched], _exemplars(watched)
+        )
+
+    def count_fault(self, event: FaultCaught) -> None:
+        """Count a fault."""
+        self._faults[event.route, event.where, event.code].inc()
+
+    def count_lost(self, event: EventsLost) -> None:
+        """Count events that are missing here, and put the gauge right."""
+        self._lost[()].inc(event.count)
+        for route, change in event.in_flight:
+            gauge = self.in_flight[(route,)]
+            gauge.set(gauge.value + change)
+
+
+class Tokens:
+    """What answers used, and how good the estimate was."""
+
+    def __init__(self, make: Factory) -> None:
+        self._tokens = make.counter(catalog.TOKENS)
+        self._reports = make.counter(catalog.USAGE_REPORTS)
+        self._ratio = make.histogram(catalog.ESTIMATE_RATIO)
+
+    def prepare(self, route: str) -> None:
+        """Create the series that a route foretells."""
+        for status in vocabulary.USAGE_STATUSES:
+            _ = self._reports[route, status]
+
+    def count(self, alike: Alike, model: str, events: list[RequestFinished]) -> None:
+        """Count what requests alike used; `model` is a known one, or `other`."""
+        self._reports[alike.route, alike.usage_status].inc(len(events))
+        usages = [event.usage for event in events if event.usage is not None]
+        self._count_usages(alike.route, model, usages)
+        if alike.usage_status == "reported":
+            self._observe_ratios(model, events)
+        for event in events:
+            for call in event.upstream_calls:
+                if call.usage is not None:
+                    named = call.model or model
+                    self._count_usages(alike.route, named, [call.usage])
+
+    def _count_usages(self, route: str, model: str, usages: Sequence[Usage]) -> None:
+        counts = (
+            ("input_uncached", [usage.input_uncached for usage in usages]),
+            ("cache_read", [usage.cache_read for usage in usages]),
+            ("cache_write", [usage.cache_write for usage in usages]),
+            ("output", [usage.output for usage in usages]),
+        )
+        for kind, reported in counts:
+            known = [count for count in reported if count is not None]
+            if known:
+                self._tokens[route, model, kind].inc(_total(known))
+
+    def _observe_ratios(self, model: str, events: list[RequestFinished]) -> None:
+        ratios = [
+            actual / estimated
+            for event in events
+            if event.usage is not None
+            and (actual := event.usage.input_total)
+            and (estimated := event.estimated_input_tokens)
+        ]
+        if ratios:
+            self._ratio[(model,)].observe_all(ratios)
+
+
+class Prefix:
+    """What became of the provider's cached prefix."""
+
+    def __init__(self, make: Factory) -> None:
+        self._mutations = make.counter(catalog.PREFIX_MUTATIONS)
+        self._requests = make.counter(catalog.PREFIX_REQUESTS)
+        self._breaks = make.counter(catalog.PREFIX_BREAKS)
+        self._lost = make.counter(catalog.PREFIX_LOST)
+        self._expected = make.counter(catalog.CACHE_EXPECTED)
+        self._missed = make.counter(catalog.CACHE_MISSED)
+
+    def prepare(self, route: str) -> None:
+        """Create the series that a route foretells."""
+        _ = self._mutations[(route,)]
+
+    def count(self, route: str, model: str, events: list[RequestFinished]) -> None:
+        """Count the verdicts on requests alike."""
+        mutations = _total([event.sidecar_mutations for event in events])
+        if mutations:
+            self._mutations[(route,)].inc(mutations)
+        judged = [event for event in events if event.verdict is not None]
+        verdicts = [e.verdict for e in judged if e.verdict is not None]
+        for word, count in Counter([v.verdict for v in verdicts]).items():
+            self._requests[route, model, word].inc(count)
+        for event, verdict in zip(judged, verdicts, strict=True):
+            if verdict.cause is not None:
+                self._count_cause(route, verdict, _exemplar(event))
+        expected = [
+            v.expected_tokens for v in verdicts if v.expected_tokens is not None
+        ]
+        if expected:
+            self._expected[route, model].inc(_total(expected))
+        missed = [v.missed_tokens for v in verdicts if v.missed_tokens is not None]
+        if missed:
+            self._missed[route, model].inc(_total(missed))
+
+    def _count_cause(
+        self, route: str, verdict: Verdict, exemplar: Exemplar | None
+    ) -> None:
+        # An intact prefix that the provider did not read has a cause as well.
+        labels = (
+            route,
+            verdict.segment or vocabulary.OTHER,
+            verdict.cause or vocabulary.OTHER,
+            verdict.owner or "unknown",
+        )
+        self._breaks[labels].inc(1, exemplar)
+        self._lost[labels].inc(verdict.lost_tokens)
+
+
+def _total(counts: Iterable[int]) -> int:
+    # A negative count is an anomaly, and no other request's loss.
+    return sum([count for count in counts if count > 0])
+
+
+def _exemplars(events: list[RequestFinished]) -> ExemplarAt | None:
+    """Return what tells the trace behind the event at an index; None: none has one."""
+    if not any(event.trace is not None and event.trace.is_sampled for event in events):
+        return None
+    return lambda index: _exemplar(events[index])
+
+
+def _exemplar(event: RequestFinished) -> Exemplar | None:
+    trace = event.trace
+    if trace is None or not trace.is_sampled:
+        return None
+    return Exemplar(trace.trace_id, event.at + event.duration_seconds)
