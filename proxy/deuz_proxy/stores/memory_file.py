@@ -1,18 +1,20 @@
 """The memory's SQLite file: its schema, its index, and how it forgets.
 
 Rules:
-- A search names its scope inside the index, and rows are compared with it once more.
+- A term stands in the index with its scope in front: what other scopes hold neither is
+  found nor weighs anything. Rows are compared with the scope once more.
 - The index gets terms, not text; its tokenizer takes all beyond ASCII as it is, where
   `unicode61` would take apart the scripts that are younger than its tables.
 - What is dropped is gone from the file: freed pages are overwritten, the index merged,
   and there is no log that keeps old pages. What expired is dropped at the next write.
-- The schema has a version; a newer one than this is refused, never changed.
+- The schema has a version; a newer one than this is refused, never changed. The index
+  of an older one is made anew, which is the only thing that differs.
 """
 
 import hashlib
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from deuz_proxy.memory.records import (
 from deuz_proxy.private_files import make_private
 from deuz_proxy.stores.memory_terms import Words, asked_terms, terms_of, weigh_terms
 
-VERSION = 1
+VERSION = 2
 IN_PROCESS = ":memory:"
 _BUSY_SECONDS = 5.0
 # What the index ranks first is weighed again by the score that is told.
@@ -42,15 +44,19 @@ CREATE TABLE records (
 );
 CREATE INDEX records_mandatory ON records (scope, id) WHERE mandatory;
 CREATE INDEX records_by_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
-CREATE VIRTUAL TABLE words USING fts5(
-    scope, body, content='', tokenize="ascii tokenchars '_'"
-);
-CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, col);
 CREATE TABLE notes (
     scope TEXT NOT NULL, key TEXT NOT NULL, content BLOB NOT NULL,
     PRIMARY KEY (scope, key)
 ) WITHOUT ROWID;
 CREATE TABLE dropped (key BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+"""
+_INDEX = """
+DROP TABLE IF EXISTS vocabulary;
+DROP TABLE IF EXISTS words;
+CREATE VIRTUAL TABLE words USING fts5(
+    body, content='', tokenize="ascii tokenchars '_'"
+);
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, row);
 """
 _FIELDS = (
     "id, text, mandatory, expires_at, origin, source_kinds, revision, records.digest"
@@ -59,7 +65,7 @@ _LIVE = "scope = :scope AND (expires_at IS NULL OR expires_at > :now)"
 _SEARCH = f"""
 SELECT {_FIELDS}, terms FROM words JOIN records ON records.row = words.rowid
 WHERE words MATCH :asked AND records.{_LIVE}
-ORDER BY bm25(words, 0.0, 1.0), id LIMIT :limit
+ORDER BY bm25(words), id LIMIT :limit
 """  # noqa: S608  # Constants only.
 
 _Row = Sequence[Any]
@@ -120,13 +126,13 @@ class MemoryFile:
     def search(self, scope: str, text: str, limit: int, now: float) -> Sequence[Hit]:
         """Return what shares terms with the text, the best first."""
         terms = asked_terms(text, self._words_of)
-        (records,) = self._execute("SELECT count(*) FROM records").fetchone()
-        asked = weigh_terms(terms, self._held(terms), records)
+        count = "SELECT count(*) FROM records WHERE scope = ?"
+        (records,) = self._execute(count, (scope,)).fetchone()
+        asked = weigh_terms(terms, self._held(scope, terms), records)
         if asked is None or limit < 1:
             return ()
-        words = " OR ".join(f'"{term}"' for term in asked.weights)
         named = {
-            "asked": f"scope : {_token(scope)} AND body : ({words})",
+            "asked": " OR ".join(f'"{each}"' for each in _scoped(scope, asked.weights)),
             "scope": scope,
             "now": now,
             "limit": max(_WEIGHED_PER_HIT * limit, _LEAST_WEIGHED),
@@ -195,11 +201,17 @@ class MemoryFile:
     def _execute(self, sql: str, values: Any = ()) -> sqlite3.Cursor:
         return self._connection.execute(sql, values)
 
-    def _held(self, terms: Sequence[str]) -> dict[str, int]:
-        """Return how many records have each term."""
-        look = "SELECT doc FROM vocabulary WHERE term = ? AND col = 'body'"
-        rows = [(term, self._execute(look, (term,)).fetchone()) for term in terms]
-        return {term: row[0] for term, row in rows if row is not None}
+    def _held(self, scope: str, terms: Sequence[str]) -> dict[str, int]:
+        """Return how many records of the scope have each term."""
+        look = "SELECT doc FROM vocabulary WHERE term = ?"
+        rows = [
+            self._execute(look, (each,)).fetchone() for each in _scoped(scope, terms)
+        ]
+        return {
+            term: row[0]
+            for term, row in zip(terms, rows, strict=True)
+            if row is not None
+        }
 
     def _insert(self, scope: str, record: Record) -> None:
         draft = record.draft
@@ -220,9 +232,11 @@ class MemoryFile:
                 terms,
             ),
         )
+        self._index(cursor.lastrowid, scope, terms)
+
+    def _index(self, row: int | None, scope: str, terms: str) -> None:
         self._execute(
-            "INSERT INTO words (rowid, scope, body) VALUES (?, ?, ?)",
-            (cursor.lastrowid, _token(scope), terms),
+            "INSERT INTO words (rowid, body) VALUES (?, ?)", (row, _body(scope, terms))
         )
 
     def _drop_rows(self, where: str, values: Sequence[object]) -> int:
@@ -233,9 +247,8 @@ class MemoryFile:
         for row, scope, terms in rows:
             # The index keeps no text: it must be told what it was given.
             self._execute(
-                "INSERT INTO words (words, rowid, scope, body)"
-                " VALUES ('delete', ?, ?, ?)",
-                (row, _token(scope), terms),
+                "INSERT INTO words (words, rowid, body) VALUES ('delete', ?, ?)",
+                (row, _body(scope, terms)),
             )
             self._execute("DELETE FROM records WHERE row = ?", (row,))
         return len(rows)
@@ -251,10 +264,14 @@ class MemoryFile:
                 raise sqlite3.DatabaseError(
                     f"its schema is of version {version}, this sidecar reads {VERSION}"
                 )
-            if version == 0:
-                for statement in _SCHEMA.split(";")[:-1]:
-                    self._execute(statement)
-                self._execute(f"PRAGMA user_version = {VERSION}")
+            if version == VERSION:
+                return
+            tables = _INDEX if version else _SCHEMA + _INDEX
+            for statement in tables.split(";")[:-1]:
+                self._execute(statement)
+            for held in self._execute("SELECT row, scope, terms FROM records"):
+                self._index(*held)
+            self._execute(f"PRAGMA user_version = {VERSION}")
 
 
 class _Change:
@@ -271,9 +288,14 @@ class _Change:
             self._connection.execute("ROLLBACK" if kind else "COMMIT")
 
 
-def _token(scope: str) -> str:
-    """Return the scope as one word of the index."""
-    return f"s{hashlib.sha256(scope.encode()).hexdigest()[:32]}"
+def _scoped(scope: str, terms: Iterable[str]) -> Sequence[str]:
+    """Return the terms as they stand in the index."""
+    front = hashlib.sha256(scope.encode()).hexdigest()[:16]
+    return [f"{front}{term}" for term in terms]
+
+
+def _body(scope: str, terms: str) -> str:
+    return " ".join(_scoped(scope, terms.split()))
 
 
 def _record(row: _Row) -> Record:

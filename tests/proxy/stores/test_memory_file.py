@@ -89,3 +89,37 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(StoreUnusable, match="not a database"):
         await opened(tmp_path / "m.db")
+
+
+async def test_the_index_of_an_older_version_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    memory = await opened(path)
+    await memory.put("acme", Draft("r", "A green door."), now=1.0)
+    await memory.put("other", Draft("s", "A green tree."), now=1.0)
+    await memory.close()
+    with sqlite3.connect(path) as connection:
+        # As version 1 had it: the terms as they are, beside their scope.
+        for name in ("vocabulary", "words"):
+            connection.execute(f"DROP TABLE {name}")
+        connection.execute(
+            "CREATE VIRTUAL TABLE words USING fts5(scope, body, content='',"
+            " tokenize=\"ascii tokenchars '_'\")"
+        )
+        connection.execute(
+            "CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, col)"
+        )
+        connection.execute(
+            "INSERT INTO words (rowid, scope, body) SELECT row, 's' || scope, terms"
+            " FROM records"
+        )
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+
+    memory = await opened(path)
+
+    assert [h.record.id for h in await memory.search("acme", "green", limit=9, now=2.0)]
+    assert await memory.drop("acme", ["r"], now=3.0) == 1
+    assert not await memory.search("acme", "green", limit=9, now=4.0)
+    hits = await memory.search("other", "green tree", limit=9, now=4.0)
+    assert [(h.record.id, h.score) for h in hits] == [("s", 1.0)]
+    await memory.close()

@@ -268,3 +268,27 @@ class MemorySuite:
         assert (in_scope, in_all) == (1, 2)
         assert kept == {"a": ["r2", "r3"], "b": ["r1", "r2", "r3"]}
         assert await memory.trim("a", most_in_scope=2, most=5) == 0
+
+    async def test_what_other_scopes_hold_weighs_nothing(self, memory: Memory) -> None:
+        texts = {
+            "a": "green tea in the morning",
+            "b": "green and black tea",
+            "c": "a green door",
+            "d": "the morning train",
+        }
+        for record_id, text in texts.items():
+            await memory.put("acme", Draft(record_id, text), now=NOW)
+
+        async def hits() -> list[tuple[str, float]]:
+            asked = "green tea of a rare morning"
+            found = await memory.search("acme", asked, limit=9, now=NOW)
+            return [(hit.record.id, hit.score) for hit in found]
+
+        before = await hits()
+        for number in range(30):
+            # Were they counted, `tea` would be common and `rare` would be known.
+            text = "tea, tea, tea, and nothing so rare"
+            await memory.put("acme/ben", Draft(f"r{number}", text), now=NOW)
+
+        assert len(before) == 4
+        assert await hits() == before
