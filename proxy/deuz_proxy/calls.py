@@ -41,7 +41,10 @@ def first_values(headers: Headers) -> Lines:
 
 def header(headers: Headers, name: bytes) -> bytes | None:
     """Return the first value of a header, by its lower-case name, or None."""
-    return next((value for key, value in headers if key.lower() == name), None)
+    for key, value in headers:
+        if key.lower() == name:
+            return value
+    return None
 
 
 def text_headers(headers: Headers) -> dict[str, str]:

@@ -72,6 +72,12 @@ class Http1Incoming:
         if stated > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
         pieces: list[bytes] = []
+        if self._inbox.is_over:
+            # All of it came with the head or behind it, as of most requests.
+            pieces = self._inbox.take_all()
+            if sum(map(len, pieces)) > limit_bytes:
+                raise BodyTooLarge(limit_bytes=limit_bytes)
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
         large: BytesIO | None = None
         length = 0
         async for piece in self.stream_body():

@@ -8,7 +8,7 @@ Rules:
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 # A few reads of the event loop, which takes up to 256 KB at a time.
 _FULL_BYTES = 2**19
@@ -82,11 +82,17 @@ class Inbox:
             self.is_over = True
             self._fault = fault
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield what was read until the body ends; raises what it ended with."""
+    async def pieces(
+        self, close: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncIterator[bytes]:
+        """Yield what was read until the body ends; raises what it ended with.
+
+        `close` is called behind a body that ended well.
+        """
+        held = self._pieces
         while True:
-            while self._pieces:
-                piece = self._pieces.popleft()
+            while held:
+                piece = held.popleft()
                 self._held_bytes -= len(piece)
                 if self.is_full and not self._held_bytes:
                     self._read_on()
@@ -94,8 +100,18 @@ class Inbox:
             if self._fault is not None:
                 raise self._fault
             if self.is_over:
-                return
+                break
             await self.waiter.wait()
+        if close is not None:
+            await close()
+
+    def take_all(self) -> list[bytes]:
+        """Return what is held of a body that is over; raises what it ended with."""
+        if self._fault is not None:
+            raise self._fault
+        pieces = list(self._pieces)
+        self.drop()
+        return pieces
 
     def drop(self) -> None:
         """Let go of what is held; nobody will take it."""

@@ -30,15 +30,13 @@ class Http1Reply:
         self.reason = answer.reason.decode("latin-1")
         self.headers: Lines = answer.lines
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body's bytes as they arrive.
 
         Raises:
             UpstreamBroken: the body ended before its announced end.
         """
-        async for piece in self._exchange.inbox.pieces():
-            yield piece
-        await self.close()
+        return self._exchange.inbox.pieces(self.close)
 
     async def send(self, piece: bytes) -> None:
         """Send bytes the other way, once the connection was switched.

@@ -130,7 +130,7 @@ class Http1Upstreams:
             own |= {b"connection": b"Upgrade", b"upgrade": upgrade}
         verb = method.encode("latin-1")
         target = origin.prefix + path.encode("latin-1")
-        head = request_head(verb, target, place_lines(headers, own))
+        head = request_head(verb, target, request_headers(headers, own))
         while True:
             idle = self._idle(origin)
             connection = idle or await self._connect(origin, base)
@@ -252,26 +252,6 @@ def request_head(method: bytes, target: bytes, lines: Lines) -> bytes:
         target,
         b"".join([b"%b: %b\r\n" % line for line in lines]),
     )
-
-
-def place_lines(headers: Headers, own: dict[bytes, bytes]) -> Lines:
-    """Return the lines to send: the client's, and this hop's own where theirs stood."""
-    kept = request_headers(headers)
-    lines: Lines = []
-    places = dict(own)
-    at = 0
-    for line in headers:
-        # What is kept is so by its name: an equal line has the same fate.
-        if at < len(kept) and line == kept[at]:
-            lines.append(line)
-            at += 1
-            continue
-        value = places.pop(line[0].lower(), None)
-        if value is not None:
-            lines.append((line[0], value))
-    missing = [(name.title(), value) for name, value in places.items()]
-    # A head begins with its host where the client did not say otherwise.
-    return [*missing, *lines] if b"host" in places else [*lines, *missing]
 
 
 def _framing(headers: Headers, body: Body) -> dict[bytes, bytes]:

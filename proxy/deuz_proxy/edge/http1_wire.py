@@ -26,6 +26,9 @@ _REQUEST = re.compile(
     rb"HTTP/1\.([01])"
 )
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (.*))?")
+# A whole line of a head whose line ends were checked; what is no line is not found.
+_LINE = re.compile(rb"^([^:\r\n]+):[ \t]*([^\r\n]*)\r?\n", re.M)
+_SPACE_BEHIND = re.compile(rb"[ \t]\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _NAME_BYTES = (
@@ -151,11 +154,11 @@ def read_request(head: bytes, *, most_lines: int = MAX_LINES) -> RequestHead:
         raise NotHttp("bare line end")
     if head.translate(None, _HEAD_BYTES):
         raise NotHttp("control character")
-    first, *texts = head[:-4].split(b"\r\n")
+    first, _, text = head[:-2].partition(b"\r\n")
     opening = _REQUEST.fullmatch(first)
     if opening is None or opening[1] == b"CONNECT":
         raise NotHttp("not a request line")
-    lines = _read_lines(texts, most_lines)
+    lines = _read_lines(text, most_lines)
     if b"".join([name for name, _ in lines]).translate(None, _NAME_BYTES):
         raise NotHttp("not the name of a line")
     special = _special(lines)
@@ -171,7 +174,9 @@ def read_request(head: bytes, *, most_lines: int = MAX_LINES) -> RequestHead:
         lines=lines,
         framing=_request_framing(special, is_old=is_old),
         is_kept_alive=_is_kept(options, is_old=is_old),
-        expects_continue=not is_old and _states(special, b"expect", b"100-continue"),
+        expects_continue=b"expect" in special
+        and not is_old
+        and _states(special, b"expect", b"100-continue"),
         upgrade=_upgrade(special) if b"upgrade" in options else None,
     )
 
@@ -187,14 +192,14 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
         text = _FOLD.sub(b" ", text)
     if b"\r" in text or b"\0" in text:
         raise NotHttp("control character")
-    first, *texts = text[:-2].split(b"\n")
+    first, _, text = text[:-1].partition(b"\n")
     opening = _STATUS.fullmatch(first)
     if opening is None:
         raise NotHttp("not a status line")
-    # A space before the colon would hide a line from those who look for its name.
-    lines = [
-        (name.rstrip(b" \t"), value) for name, value in _read_lines(texts, MAX_LINES)
-    ]
+    lines = _read_lines(text, MAX_LINES)
+    if b" :" in text or b"\t:" in text:
+        # Space before the colon would hide a line from those who look for its name.
+        lines = [(name.rstrip(b" \t"), value) for name, value in lines]
     special = _special(lines)
     status = int(opening[2])
     is_old = opening[1] == b"0"
@@ -212,15 +217,16 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
     )
 
 
-def _read_lines(texts: list[bytes], most: int) -> Lines:
-    if len(texts) > most:
+def _read_lines(text: bytes, most: int) -> Lines:
+    """Return name and value of each line; every line of the text ends in a line end."""
+    count = text.count(b"\n")
+    if count > most:
         raise HeadTooLong("too many lines")
-    lines = []
-    for text in texts:
-        name, colon, value = text.partition(b":")
-        if not name or not colon:
-            raise NotHttp("line without a name")
-        lines.append((name, value.strip(b" \t")))
+    lines = _LINE.findall(text)
+    if len(lines) != count:
+        raise NotHttp("line without a name")
+    if _SPACE_BEHIND.search(text):
+        return [(name, value.rstrip(b" \t")) for name, value in lines]
     return lines
 
 
@@ -228,9 +234,11 @@ def _special(lines: Lines) -> dict[bytes, list[bytes]]:
     """Return the values of the lines that say how a message is read."""
     found: dict[bytes, list[bytes]] = {}
     for name, value in lines:
-        low = name.lower()
-        if low in _SPECIAL:
-            found.setdefault(low, []).append(value)
+        if (low := name.lower()) in _SPECIAL:
+            if low in found:
+                found[low].append(value)
+            else:
+                found[low] = [value]
     return found
 
 

@@ -6,27 +6,35 @@ Rules:
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from typing import Protocol
+
+
+class Span(Protocol):
+    """What `with` needs."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class Watch:
     """A stopwatch with named stages. Used by the one task that serves the request."""
 
-    __slots__ = ("clock", "seconds", "started", "waited")
+    __slots__ = ("_waiting", "clock", "seconds", "started", "waited")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.seconds: dict[str, float] = {}
         self.waited = 0.0
+        self._waiting = _Waiting(self)
         self.started = clock()
 
-    def stage(self, name: str) -> AbstractContextManager[None]:
+    def stage(self, name: str) -> Span:
         """Count the time inside as the stage's, less what was waited for others."""
         return _Stage(self, name)
 
-    def waiting(self) -> AbstractContextManager[None]:
-        """Take the time inside out of the stage around it."""
-        return _Waiting(self)
+    def waiting(self) -> Span:
+        """Take the time inside out of the stage around it; one wait at a time."""
+        return self._waiting
 
     def elapsed(self) -> float:
         """Return the seconds since the request came in."""
@@ -39,24 +47,29 @@ class Watch:
 
 
 # Classes, not generators: these are entered a dozen times in each request.
-class _Stage(AbstractContextManager[None]):
+class _Stage:
     __slots__ = ("_name", "_start", "_waited", "_watch")
 
     def __init__(self, watch: Watch, name: str) -> None:
         self._watch = watch
         self._name = name
+        # Made where it is entered: a second reading of the clock would tell nothing.
+        self._waited = watch.waited
+        self._start = watch.clock()
 
     def __enter__(self) -> None:
-        self._start = self._watch.clock()
-        self._waited = self._watch.waited
+        pass
 
     def __exit__(self, *_: object) -> None:
-        watch = self._watch
+        watch, name = self._watch, self._name
         own = watch.clock() - self._start - (watch.waited - self._waited)
-        watch.seconds[self._name] = watch.seconds.get(self._name, 0.0) + max(0.0, own)
+        if own < 0.0:
+            own = 0.0
+        seconds = watch.seconds
+        seconds[name] = seconds[name] + own if name in seconds else own
 
 
-class _Waiting(AbstractContextManager[None]):
+class _Waiting:
     __slots__ = ("_start", "_watch")
 
     def __init__(self, watch: Watch) -> None:
@@ -66,4 +79,5 @@ class _Waiting(AbstractContextManager[None]):
         self._start = self._watch.clock()
 
     def __exit__(self, *_: object) -> None:
-        self._watch.waited += self._watch.clock() - self._start
+        watch = self._watch
+        watch.waited += watch.clock() - self._start

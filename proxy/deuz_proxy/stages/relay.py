@@ -38,6 +38,7 @@ class Relay:
         # What was held was metered first: until it is out, the meter is ahead.
         self._is_level = False
         self._is_through = False
+        self._is_bad = sent.reply.status >= _FIRST_BAD
 
     async def run(self) -> Totals:
         """Hand the whole answer through and return how it ended."""
@@ -50,8 +51,10 @@ class Relay:
             for chunk in self._sent.held:
                 await self._write(chunk)
             self._is_level = True
+            write = self._client.write
             async for chunk in self._sent.rest:
-                await self._write(chunk)
+                self._count(chunk)
+                await write(chunk)
                 self._meter(chunk)
             self._is_through = True
             await self._client.finish()
@@ -111,16 +114,17 @@ class Relay:
                 await self._write(piece)
 
     async def _write(self, chunk: bytes) -> None:
+        self._count(chunk)
+        await self._client.write(chunk)
+
+    def _count(self, chunk: bytes) -> None:
         if self._first_byte is None:
             self._first_byte = self._watch.elapsed()
         self._bytes += len(chunk)
-        with self._watch.waiting():
-            await self._client.write(chunk)
 
     def _meter(self, chunk: bytes) -> None:
         plain = self._sent.decode(chunk)
         self._sent.meter.feed(plain)
-        is_bad = self._sent.reply.status >= _FIRST_BAD
-        if is_bad and self._error_bytes < _MOST_ERROR_BYTES:
+        if self._is_bad and self._error_bytes < _MOST_ERROR_BYTES:
             self._error_text.append(plain)
             self._error_bytes += len(plain)

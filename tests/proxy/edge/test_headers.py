@@ -38,3 +38,42 @@ def test_credentials_cross_untouched() -> None:
     lines = [(b"Authorization", b"Bearer k"), (b"Cookie", b"c"), (b"x-api-key", b"k")]
 
     assert request_headers(lines) == lines
+
+
+CLIENT_LINES = [
+    (b"Accept", b"a"),
+    (b"hOST", b"sidecar"),
+    (b"X-Same", b"1"),
+    (b"connection", b"x-hop"),
+    (b"X-Hop", b"2"),
+    (b"content-LENGTH", b"3"),
+    (b"Expect", b"100-continue"),
+    (b"X-Deuz-Mode", b"off"),
+    (b"X-Same", b"1"),
+]
+
+
+def test_this_hops_lines_stand_where_the_clients_stood() -> None:
+    placed = request_headers(CLIENT_LINES, {b"host": b"up", b"content-length": b"9"})
+
+    assert placed == [
+        (b"Accept", b"a"),
+        (b"hOST", b"up"),
+        (b"X-Same", b"1"),
+        (b"content-LENGTH", b"9"),
+        (b"X-Same", b"1"),
+    ]
+
+
+def test_lines_the_client_did_not_send_stand_at_the_ends() -> None:
+    lines = [(b"Host", b"sidecar"), (b"A", b"1")]
+
+    assert request_headers(lines, {b"host": b"up", b"content-length": b"9"}) == [
+        (b"Host", b"up"),
+        (b"A", b"1"),
+        (b"Content-Length", b"9"),
+    ]
+    assert request_headers([(b"A", b"1")], {b"host": b"up"}) == [
+        (b"Host", b"up"),
+        (b"A", b"1"),
+    ]

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from deuz_proxy.edge import http1_upstreams
 from deuz_proxy.edge.http1_reply import Http1Reply
-from deuz_proxy.edge.http1_upstreams import Http1Upstreams, Origin, place_lines
+from deuz_proxy.edge.http1_upstreams import Http1Upstreams, Origin
 from deuz_proxy.edge.proxies import NO_PROXIES
 from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
 from deuz_testing.upstreams import (
@@ -64,32 +64,6 @@ CLIENT_LINES = [
     (b"X-Deuz-Mode", b"off"),
     (b"X-Same", b"1"),
 ]
-
-
-def test_this_hops_lines_stand_where_the_clients_stood() -> None:
-    placed = place_lines(CLIENT_LINES, {b"host": b"up", b"content-length": b"9"})
-
-    assert placed == [
-        (b"Accept", b"a"),
-        (b"hOST", b"up"),
-        (b"X-Same", b"1"),
-        (b"content-LENGTH", b"9"),
-        (b"X-Same", b"1"),
-    ]
-
-
-def test_lines_the_client_did_not_send_stand_at_the_ends() -> None:
-    lines = [(b"Host", b"sidecar"), (b"A", b"1")]
-
-    assert place_lines(lines, {b"host": b"up", b"content-length": b"9"}) == [
-        (b"Host", b"up"),
-        (b"A", b"1"),
-        (b"Content-Length", b"9"),
-    ]
-    assert place_lines([(b"A", b"1")], {b"host": b"up"}) == [
-        (b"Host", b"up"),
-        (b"A", b"1"),
-    ]
 
 
 @pytest.mark.parametrize(

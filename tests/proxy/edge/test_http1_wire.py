@@ -81,6 +81,7 @@ def test_a_request_is_read_as_the_bytes_it_is_made_of() -> None:
         request(b"A: 1\x7f"),
         request(b"A"),
         request(b": 1"),
+        request(b":A: 1"),
         request(b"A : 1"),
         request(b"A B: 1"),
         request(b"\xc3\x89: 1"),
