@@ -7,7 +7,9 @@ Rules:
 - What cannot be understood raises `NotLifted`; it is never guessed.
 """
 
+import codecs
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 import xxhash
@@ -22,7 +24,14 @@ from deuz_compiler.wires.envelope import (
     Span,
     Turn,
 )
-from deuz_compiler.wires.members import BOM, array_elements, object_members
+from deuz_compiler.wires.members import (
+    BOM,
+    array_elements,
+    end_of_array,
+    find_member,
+    object_members,
+    step_over,
+)
 from deuz_compiler.wires.parts import UNREADABLE
 from deuz_compiler.wires.rendered import has_marker
 from deuz_compiler.wires.rules import Rules
@@ -33,9 +42,12 @@ _MARKED_TAIL = 8
 _EMBEDDED_BYTES = 16_384
 # A limit that no 64 bits hold limits nothing, and cannot be told.
 _PAST_NUMBERS = 1 << 63
-
+# A text that is made to be thrown away had better fit into the processor's cache.
+_CHECKED_BYTES = 65_536
 
 Members = tuple[Member, ...]
+Elements = list[tuple[int, bytes]]
+"""Start and text of each."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -74,16 +86,15 @@ def lift_body(
     Raises:
         NotLifted: not JSON, a key stands twice, or a shape this wire does not have.
     """
-    if known is None:
-        members, places = _scan(rules, body)
-        turns: tuple[Turn, ...] = ()
+    _refuse_no_text(body, known.offset if known else 0)
+    opening = known or _opening(rules, body)
+    if opening is None:
+        members, elements = _scan(rules, body)
     else:
-        members, places = _scan_rest(rules, body, known)
-        turns = known.turns
-    turns += tuple(
-        _read_turn(rules, body[start:end], start, seed) for start, end in places
-    )
-    return _envelope(rules, body, members, turns, path)
+        members, elements = _scan_rest(rules, body, opening)
+    turns = [_read_turn(rules, raw, start, seed) for start, raw in elements]
+    whole = (*known.turns, *turns) if known else tuple(turns)
+    return _envelope(rules, body, members, whole, path)
 
 
 def _by_key(rules: Rules, body: bytes, members: Members) -> dict[str, Member]:
@@ -99,8 +110,9 @@ def _by_key(rules: Rules, body: bytes, members: Members) -> dict[str, Member]:
             if rules.spell is not None:
                 inner = _spelled(rules.spell, inner)
             by_key |= {f"{name}.{member.key}": member for member in inner}
-    if any(_read_value(body, by_key.get(name)) for name in rules.foreign):
-        raise NotLifted("unknown_shape")
+    for name in rules.foreign:
+        if _read_value(body, by_key.get(name)):
+            raise NotLifted("unknown_shape")
     return by_key
 
 
@@ -146,73 +158,100 @@ def checkpoint_of(
     )
 
 
-def _scan(rules: Rules, body: bytes) -> tuple[Members, list[tuple[int, int]]]:
-    _refuse_no_text(body)
-    lead = _lead(body)
+def _opening(rules: Rules, body: bytes) -> Checkpoint | None:
+    """Return a checkpoint right behind the history's bracket; None if it is not found.
+
+    That is a matter of speed: the body's own bytes prove the place, or `_scan` is asked.
+    """
+    found = find_member(body, rules.history)
+    if found is None or not body.startswith(_LIST, found[1]):
+        return None
+    before, start = found
+    return Checkpoint(start + 1, b"", start, before, (), 0)
+
+
+def _scan(rules: Rules, body: bytes) -> tuple[Members, Elements]:
+    lead = len(BOM) if body.startswith(BOM) else 0
     members = object_members(body[lead:] if lead else body, shift=lead)
     _refuse_held(rules, body, members)
     history = next((m for m in members if m.key == rules.history), None)
     opener = body[history.start : history.start + 1] if history else b""
     if history and opener == rules.lone:
-        return members, [(history.start, history.end)]
+        return members, [(history.start, body[history.start : history.end])]
     if history is None or opener != _LIST:
         raise NotLifted("unknown_shape")
     places = array_elements(body[history.start : history.end], shift=history.start)
-    return members, _refuse_texts(body, places)
+    return members, _refuse_texts([(start, body[start:end]) for start, end in places])
+
+
+@lru_cache(maxsize=32)
+def _history_decoder(name: str) -> msgspec.json.Decoder[msgspec.Struct]:
+    fields = [("turns", list[msgspec.Raw], msgspec.field(name=name))]
+    return msgspec.json.Decoder(msgspec.defstruct("History", fields))
 
 
 def _scan_rest(
     rules: Rules, body: bytes, known: Checkpoint
-) -> tuple[Members, list[tuple[int, int]]]:
-    """Scan behind the checkpoint: a stub stands for the part that is known.
+) -> tuple[Members, Elements]:
+    """Scan behind the checkpoint: a stub stands for the turns that are known.
 
     It has the history's own name and ends like a turn, so that what may stand behind it
-    is what may stand behind them.
+    is what may stand behind them. The text is gone through once: what stands behind the
+    history is little.
     """
-    stub = b'{"%b":[%b' % (rules.history.encode(), b"{}" if known.turns else b"")
-    rest = stub + body[known.offset :]
-    _refuse_no_text(rest)
-    shift = known.offset - len(stub)
-    found = object_members(rest, shift=shift)
-    inner = found[0]
-    array = rest[inner.start - shift : inner.end - shift]
-    places = array_elements(array, shift=inner.start)
+    name = rules.history.encode()
+    rest, shift = body, 0
+    if known.digest:
+        stub = b'{"%b":[%b' % (name, b"{}" if known.turns else b"")
+        rest, shift = stub + body[known.offset :], known.offset - len(stub)
+    try:
+        values = _history_decoder(rules.history).decode(rest).turns  # type: ignore[attr-defined]  # Made above.
+    except msgspec.ValidationError as fault:
+        raise NotLifted("unknown_shape") from fault
+    except (msgspec.DecodeError, RecursionError) as fault:
+        raise NotLifted("not_json") from fault
     if known.turns:
-        places = places[1:]
-    history = Member(rules.history, known.history_start, inner.end)
-    members = (*known.before, history, *found[1:])
+        values = values[1:]
+    elements, at = step_over(rest, known.offset - shift, values, shift=shift)
+    end = end_of_array(rest, at)
+    stub = b'{"%b":[]' % name
+    behind = object_members(stub + rest[end:], shift=end + shift - len(stub))[1:]
+    history = Member(rules.history, known.history_start, end + shift)
+    members = (*known.before, history, *behind)
     if len({member.key for member in members}) != len(members):
         raise NotLifted("duplicate_key")
     _refuse_held(rules, body, members)
-    return members, _refuse_texts(body, places)
+    return members, _refuse_texts(elements)
 
 
-def _refuse_no_text(text: bytes) -> None:
+def _refuse_no_text(body: bytes, start: int) -> None:
     """Refuse what is no UTF-8: values that are found, not read, would hide it."""
-    if text.isascii():
+    if body.isascii():
         return
+    view, at = memoryview(body), start
     try:
-        text.decode()
+        while at < len(body):
+            end = at + _CHECKED_BYTES
+            at += codecs.utf_8_decode(view[at:end], "strict", end >= len(body))[1]
     except UnicodeDecodeError as fault:
         raise NotLifted("not_json") from fault
 
 
 def _refuse_held(rules: Rules, body: bytes, members: tuple[Member, ...]) -> None:
     """Refuse a history that the provider holds: the body has only its end."""
+    if not rules.server_state:
+        return
     held = [member for member in members if member.key in rules.server_state]
     if any(rules.is_continued(body[m.start : m.end]) for m in held):
         raise NotLifted("server_state")
 
 
-def _refuse_texts(body: bytes, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _refuse_texts(elements: Elements) -> Elements:
     """Refuse a list of texts: only a history as a whole may be one, as its one turn."""
-    if any(body.startswith(_TEXT, start) for start, _ in places):
-        raise NotLifted("unknown_shape")
-    return places
-
-
-def _lead(body: bytes) -> int:
-    return len(BOM) if body.startswith(BOM) else 0
+    for _, raw in elements:
+        if raw.startswith(_TEXT):
+            raise NotLifted("unknown_shape")
+    return elements
 
 
 def _read_turn(rules: Rules, raw: bytes, start: int, seed: int) -> Turn:
@@ -220,16 +259,16 @@ def _read_turn(rules: Rules, raw: bytes, start: int, seed: int) -> Turn:
         peek, rendered = rules.read(raw)
     except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
+    size = len(raw)
     # Embedded media would count as prose by its length: it is priced by kind.
-    is_embedded = len(raw) > _EMBEDDED_BYTES and rules.media in raw
-    tokens = estimate_bytes(raw) if is_embedded else quick_tokens(raw)
+    is_embedded = size > _EMBEDDED_BYTES and rules.media in raw
     return Turn(
         start,
-        start + len(raw),
+        start + size,
         peek.role,
         peek.is_fresh,
         peek.opens_calls,
-        tokens,
+        estimate_bytes(raw) if is_embedded else quick_tokens(raw),
         xxhash.xxh3_128_digest(rendered, seed),
     )
 
@@ -254,7 +293,9 @@ def _envelope(
 ) -> Envelope:
     members = _by_key(rules, body, found)
     lead = 0
-    while lead < len(turns) and turns[lead].role == "system":
+    for turn in turns:
+        if turn.role != "system":
+            break
         lead += 1
     history = members[rules.history]
     return Envelope(

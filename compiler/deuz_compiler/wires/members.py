@@ -21,7 +21,10 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _KEY = re.compile(rb'[ \t\n\r,]*"((?:[^"\\]|\\.)*)"[ \t\n\r]*:[ \t\n\r]*', re.DOTALL)
 _BETWEEN = re.compile(rb"[ \t\n\r]*,?[ \t\n\r]*")
 _SPACE = re.compile(rb"[ \t\n\r]*")
+_NEXT = b",{"
 _CLOSE = 0x7D
+# A name is seldom in a text, a tool or a schema ahead of its own place.
+_MOST_TRIES = 4
 BOM = b"\xef\xbb\xbf"
 
 
@@ -65,6 +68,67 @@ def array_elements(text: bytes, *, shift: int = 0) -> list[tuple[int, int]]:
         end = start + len(bytes(value))
         places.append((start + shift, end + shift))
     return places
+
+
+def find_member(text: bytes, name: str) -> tuple[tuple[Member, ...], int] | None:
+    """Return the members ahead of the named one, and where its value starts.
+
+    None if it is not found so, which need not mean that it is not there.
+    """
+    quoted = b'"%b"' % name.encode()
+    at = -1
+    for _ in range(_MOST_TRIES):
+        at = text.find(quoted, at + 1)
+        if at < 0:
+            return None
+        found = _KEY.match(text, at)
+        if found is None:
+            continue
+        try:
+            # Only where a key of the outermost object may stand is this an object.
+            members = object_members(text[:at] + quoted + b":0}")
+        except NotLifted:
+            continue
+        return members[:-1], found.end()
+    return None
+
+
+def step_over(
+    text: bytes, at: int, values: list[msgspec.Raw], *, shift: int = 0
+) -> tuple[list[tuple[int, bytes]], int]:
+    """Return start and text of each of an array's values, and where the last one ends.
+
+    `at` is where the text goes on with the first of them, or the comma ahead of it.
+    Starts are moved by `shift`.
+
+    Raises:
+        NotLifted: they do not stand here: a key stands twice.
+    """
+    elements = []
+    for value in values:
+        raw = bytes(value)
+        # As most clients write it; grammar leaves but blanks and one comma.
+        if text.startswith(_NEXT, at):
+            at += 1
+        elif not text.startswith(raw, at):
+            at = _after_comma(text, at)
+        if not text.startswith(raw, at):
+            raise NotLifted("duplicate_key")
+        elements.append((at + shift, raw))
+        at += len(raw)
+    return elements, at
+
+
+def end_of_array(text: bytes, at: int) -> int:
+    """Return the end of an array whose last value ends here.
+
+    Raises:
+        NotLifted: it does not end here: a key stands twice.
+    """
+    at = _skip(text, at)
+    if not text.startswith(b"]", at):
+        raise NotLifted("duplicate_key")
+    return at + 1
 
 
 def without_members(text: bytes, names: frozenset[str]) -> bytes:

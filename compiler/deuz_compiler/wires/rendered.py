@@ -29,7 +29,10 @@ def rendered_turn(raw: bytes, content: bytes, *marks: msgspec.Raw) -> bytes:
     are the turn's own markers. A string holds none: it is not searched for them.
     """
     if content[:1] != b"[":
-        return without_members(raw, MARKERS) if any(map(bytes, marks)) else raw
+        for mark in marks:
+            if len(mark):
+                return without_members(raw, MARKERS)
+        return raw
     is_marked = has_marker(raw)
     inner = _rendered_content(content, is_marked=is_marked)
     if inner is content:

@@ -182,7 +182,7 @@ def merge_counts(known: Mapping[str, object], report: object) -> dict[str, objec
     is none.
     """
     merged = dict(known)
-    if isinstance(report, Mapping):
+    if isinstance(report, dict):
         _merge_into(merged, report, prefix="")
     return merged
 
@@ -193,19 +193,20 @@ def read_usage(counts: Mapping[str, object]) -> Usage | None:
     `counts` is what `merge_counts` made of all reports of one answer.
     """
     for shape in SHAPES:
-        if any(mark in counts for mark in shape.marks):
-            return _settle(shape, _borrow_timings(shape, counts))
+        for mark in shape.marks:
+            if mark in counts:
+                return _settle(shape, _borrow_timings(shape, counts))
     return None
 
 
 def _merge_into(
-    merged: dict[str, object], report: Mapping[object, object], *, prefix: str
+    merged: dict[str, object], report: dict[object, object], *, prefix: str
 ) -> None:
     for name, value in report.items():
         if value is None or not isinstance(name, str) or len(merged) >= MAX_FIELDS:
             continue
         dotted = prefix + name
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             merged[dotted] = True
             if not prefix:
                 _merge_into(merged, value, prefix=f"{name}.")
@@ -225,10 +226,10 @@ def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
     total = _all_input(shape, taken)
     read = taken.first(shape.read)
     write = taken.first(shape.write)
-    output = _all_output(shape, taken, total)
+    reasoning = taken.first(shape.reasoning)
+    output = _all_output(shape, taken, total, reasoning)
     if total is None and read is None and write is None and output is None:
         return None
-    reasoning = taken.first(shape.reasoning)
     is_anomalous = taken.is_anomalous
     if shape.includes_cache and total is not None:
         cached = (read or 0) + (write or 0)
@@ -248,17 +249,18 @@ def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
 
 def _all_input(shape: Shape, taken: "_Counts") -> int | None:
     total = taken.first(shape.input)
-    extra = taken.first(shape.extra_input)
+    extra = taken.first(shape.extra_input) if shape.extra_input else None
     return total if extra is None else (total or 0) + extra
 
 
-def _all_output(shape: Shape, taken: "_Counts", total: int | None) -> int | None:
+def _all_output(
+    shape: Shape, taken: "_Counts", total: int | None, reasoning: int | None
+) -> int | None:
     """Return all output tokens, also those that a server counts apart."""
     output = taken.first(shape.output)
-    extra = taken.first(shape.extra)
+    extra = taken.first(shape.extra) if shape.extra else None
     if extra is not None:
         return (output or 0) + extra
-    reasoning = taken.first(shape.reasoning)
     if shape is not CHAT or output is None or not reasoning:
         return output
     # xAI leaves reasoning out of `completion_tokens`; its grand total tells.
@@ -278,9 +280,12 @@ class _Counts:
 
     def first(self, names: tuple[str, ...]) -> int | None:
         """Return the first count that is there, between 0 and `MAX_COUNT`."""
+        values = self._values
         for name in names:
-            value = self._values.get(name)
-            if value is not None:
+            if name in values:
+                value = values[name]
+                if type(value) is int and 0 <= value <= MAX_COUNT:
+                    return value
                 return self._clamp(value)
         return None
 

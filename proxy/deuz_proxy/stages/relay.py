@@ -87,8 +87,7 @@ class Relay:
 
     @property
     def _whole(self) -> str:
-        is_good = self._sent.reply.status < _FIRST_BAD
-        return "ok" if is_good else "upstream_error"
+        return "upstream_error" if self._is_bad else "ok"
 
     async def _tunnel(self) -> Totals:
         """Hand bytes through in both directions; what came before the end arrives."""

@@ -42,8 +42,10 @@ def _peek(message: _Message, content: bytes) -> Peek:
     if role == "user":
         is_fresh = content[:1] in _SAID and content not in _BLANK
         return Peek(role, is_fresh, opens_calls=False)
-    calls = (message.tool_calls, message.function_call)
-    opens_calls = role == "assistant" and any(bytes(c) not in _NOTHING for c in calls)
+    opens_calls = role == "assistant" and not (
+        bytes(message.tool_calls) in _NOTHING
+        and bytes(message.function_call) in _NOTHING
+    )
     return Peek(role, is_fresh=False, opens_calls=opens_calls)
 
 
