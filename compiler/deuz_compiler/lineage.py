@@ -41,9 +41,10 @@ def chain(
     """
     scope = root[:8]
     link = known[-1][8:] if known else root
+    digest, lead = xxhash.xxh3_128_digest, envelope.lead
     keys = []
-    for index in range(len(known), len(envelope.turns)):
-        if index >= envelope.lead:
-            link = xxhash.xxh3_128_digest(link + envelope.turns[index].digest)
+    for index, turn in enumerate(envelope.turns[len(known) :], len(known)):
+        if index >= lead:
+            link = digest(link + turn.digest)
         keys.append(scope + link)
-    return known + tuple(keys)
+    return (*known, *keys)

@@ -56,13 +56,17 @@ class Prefix(msgspec.Struct, frozen=True):
 
     def head(self, name: str) -> Segment:
         """Return one of the segments ahead of the history."""
-        segments = {
-            "model": self.model,
-            "params": self.params,
-            "tools": self.tools,
-            "system": self.system,
-        }
-        return segments[name]
+        segment: Segment = getattr(self, name)
+        return segment
+
+    @property
+    def heads(self) -> tuple[bytes, bytes, bytes, bytes]:
+        """Digests of the segments ahead of the history, in their `order`."""
+        model, params = self.model.digest, self.params.digest
+        tools, system = self.tools.digest, self.system.digest
+        if self.is_params_last:
+            return model, tools, system, params
+        return model, params, tools, system
 
     @property
     def head_tokens(self) -> int:
@@ -79,7 +83,9 @@ class Prefix(msgspec.Struct, frozen=True):
 
     def tokens_between(self, start: int, end: int) -> int:
         """Estimated tokens of the history's elements from `start` up to `end`."""
-        count = max(0, end - start)
+        if end <= start:
+            return 0
+        count = end - start
         return sum(struct.unpack_from(f"<{count}I", self.tokens, start * TOKEN_BYTES))
 
     @property
@@ -157,9 +163,9 @@ def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix
 
 def _head_of(envelope: Envelope, shared: Shared | None) -> Prefix:
     body = envelope.body
-    params = b"".join(
-        [name.encode() + body[span.start : span.end] for name, span in envelope.params]
-    )
+    params = b""
+    for name, span in envelope.params:
+        params += name.encode() + body[span.start : span.end]
     return Prefix(
         model=Segment(_digest(envelope.model.encode()), 0, 0, 0),
         params=Segment(_digest(params), 0, *_first_param(envelope)),
@@ -201,9 +207,10 @@ def first_difference(old: Prefix, new: Prefix) -> Difference | None:
 
     A history that merely ends earlier differs at its end.
     """
-    for name in new.order:
-        if old.head(name).digest != new.head(name).digest:
-            return Difference(name, 0)
+    if new.heads != old.heads:
+        for name in new.order:
+            if new.head(name).digest != old.head(name).digest:
+                return Difference(name, 0)
     shared = common_elements(old, new)
     return None if shared == old.count else Difference("turn", shared)
 

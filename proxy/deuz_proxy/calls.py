@@ -213,6 +213,10 @@ class Known(msgspec.Struct, frozen=True):
     tail: Tail | None = None
 
 
+NOTHING_KNOWN = Known()
+"""Of a request to which nothing was added before, and nothing will be."""
+
+
 class Compiled(msgspec.Struct, frozen=True):
     """The request as it will be sent. `pending` is committed once it is accepted.
 

@@ -32,6 +32,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 EMPTY_VALUES = (b"", b"null", b'""', b"[]", b"{}")
 """Raw JSON values that carry nothing."""
+_LONGEST_EMPTY = max(map(len, EMPTY_VALUES))
 
 
 class ReplyFacts(msgspec.Struct, frozen=True):
@@ -340,7 +341,10 @@ def never_plain(_chunk: bytes) -> bool:
 
 def is_filled(value: msgspec.Raw) -> bool:
     """Whether a raw JSON member is there and carries something."""
-    return value is not ABSENT and bytes(value) not in EMPTY_VALUES
+    if value is ABSENT:
+        return False
+    # An empty one has at most four bytes: a long text is not copied to see that.
+    return len(value) > _LONGEST_EMPTY or bytes(value) not in EMPTY_VALUES
 
 
 def _read_body(wire: WireReplies, notes: Notes, body: bytes) -> None:

@@ -10,6 +10,8 @@ from deuz_compiler.wires.lifting import Checkpoint, lift_body
 from deuz_compiler.wires.parts import Part, Place, words_of
 from deuz_compiler.wires.table import WIRES
 
+_MARKED_TURNS = 4
+
 
 def lift(
     wire: str,
@@ -65,9 +67,15 @@ def said_text(wire: str, raw: bytes) -> str:
 def may_read_cache(envelope: Envelope) -> bool:
     """Tell whether the request lets the provider read what it has in its cache."""
     rules = WIRES[envelope.wire].rules
-    if rules.cache_marker is None or rules.cache_marker in envelope.body:
+    marker = rules.cache_marker
+    if marker is None:
         return True
-    return rules.marked_only is not None and not _has_word(envelope, rules.marked_only)
+    if rules.marked_only is not None and not _has_word(envelope, rules.marked_only):
+        return True
+    # Markers stand at the newest turns or ahead of all: elsewhere is a long way.
+    body, newest = envelope.body, envelope.turns[-_MARKED_TURNS:]
+    tail = newest[0].start if newest else envelope.history.end
+    return body.find(marker, tail) >= 0 or body.find(marker, 0, tail) >= 0
 
 
 def _has_word(envelope: Envelope, wanted: tuple[str, bytes]) -> bool:

@@ -101,7 +101,11 @@ def resolve_target(config: Config, target: str, headers: Headers = ()) -> Target
     if named is not None and named not in config.upstreams:
         raise UnknownUpstream(upstream=named[:64])
     path = whole.partition("?")[0]
-    route = next((each for each in config.routes if _fits(each, named, path)), None)
+    route = None
+    for each in config.routes:
+        if _fits(each, named, path):
+            route = each
+            break
     upstream = (route.upstream if route else None) or named or _by_path(path, headers)
     if upstream is None:
         raise UnknownUpstream(upstream=None, is_admin=path in _ADMIN_PATHS)
@@ -110,7 +114,9 @@ def resolve_target(config: Config, target: str, headers: Headers = ()) -> Target
 
 def lowered(target: Target, asked: bytes | None) -> Target:
     """Return the target in the mode a client asks for, where that is the lower one."""
-    mode = _ASKED_MODES.get((asked or b"").strip().lower())
+    if asked is None:
+        return target
+    mode = _ASKED_MODES.get(asked.strip().lower())
     if mode is None or _MODES.index(mode) >= _MODES.index(target.mode):
         return target
     return replace(target, mode=mode)

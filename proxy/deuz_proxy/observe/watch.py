@@ -63,8 +63,7 @@ class _Stage:
     def __exit__(self, *_: object) -> None:
         watch, name = self._watch, self._name
         own = watch.clock() - self._start - (watch.waited - self._waited)
-        if own < 0.0:
-            own = 0.0
+        own = max(own, 0.0)
         seconds = watch.seconds
         seconds[name] = seconds[name] + own if name in seconds else own
 

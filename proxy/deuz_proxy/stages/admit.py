@@ -153,9 +153,11 @@ def identify(lines: Lines, target: Target, config: Config) -> Identity:
     # at one upstream have none either: their caches differ.
     place = (target.upstream, target.api, scope, "" if name != "" else "?")
     root = scope_root(credential, scope="\0".join(place))
-    session = next(
-        (value for n in _SESSIONS if (value := lines.get(n)) is not None), None
-    )
+    session = None
+    for header in _SESSIONS:
+        if header in lines:
+            session = lines[header]
+            break
     return Identity(
         root=root,
         seed=seed_of(root),

@@ -35,7 +35,7 @@ from deuz_compiler import (
     was_unfolded,
     with_surface,
 )
-from deuz_proxy.calls import Call, Compiled, Known, Tail
+from deuz_proxy.calls import NOTHING_KNOWN, Call, Compiled, Known, Tail
 from deuz_proxy.errors import ContextRefused
 from deuz_proxy.evicting import UNEXPLAINED, tell_evicted
 from deuz_proxy.observe.events import Compile
@@ -58,6 +58,8 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     """
     if call.envelope is None:
         return Compiled(call.body)
+    if known is NOTHING_KNOWN:
+        return lay_out(call, {}, runtime)
     own_cause = _LEDGER_LOST if known.is_ledger_lost else None
     known = _with_tail(call, known, runtime)
     pending = stay_bare(known.undecided, known.operations)

@@ -26,7 +26,14 @@ from deuz_compiler import (
     place_for_context,
     user_text,
 )
-from deuz_proxy.calls import Call, Gathered, Known, SourceAnswer, header
+from deuz_proxy.calls import (
+    NOTHING_KNOWN,
+    Call,
+    Gathered,
+    Known,
+    SourceAnswer,
+    header,
+)
 from deuz_proxy.errors import SidecarError, SourceFailed, StoreFailed
 from deuz_proxy.memory.working import WorkingMemory, key_fault
 from deuz_proxy.observe.events import FaultCaught
@@ -53,7 +60,7 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
     if not _is_compiled(call):
         if runtime.shared is not None:
             await _load(call, runtime.shared)
-        return Known()
+        return NOTHING_KNOWN
     try:
         operations = await _read_ledger(call, runtime)
     except StoreFailed as fault:

@@ -119,8 +119,8 @@ def current_baseline(call: Call, compiled: Compiled, *, is_kept: bool) -> Baseli
     """Return this request as what a later one will be compared with."""
     if compiled.inbound is None or compiled.outbound is None:
         raise ValueError("a request without a prefix has no baseline")
-    asked = _asked_lifetimes(call.envelope) if call.envelope else ()
-    ttl = max(asked, default=_TTL_SECONDS.get(call.target.api, 600.0))
+    asked = _asked_lifetimes(call.envelope) if call.envelope else None
+    ttl = max(asked) if asked else _TTL_SECONDS.get(call.target.api, 600.0)
     return Baseline(
         compiled.inbound,
         compiled.outbound,
@@ -133,19 +133,20 @@ def current_baseline(call: Call, compiled: Compiled, *, is_kept: bool) -> Baseli
     )
 
 
-def _asked_lifetimes(envelope: Envelope) -> tuple[float, ...]:
+def _asked_lifetimes(envelope: Envelope) -> list[float]:
     """Look for lifetimes where they may stand: ahead, and from the newest turns on."""
     body, history = envelope.body, envelope.history
     newest = envelope.turns[-_MARKED_TURNS:]
     start = newest[0].start if newest else history.end
-    places = ((0, history.start), (start, len(body)))
-    # Few requests name one: a search for the word is much cheaper than the pattern.
-    named = [p for p in places if any(body.find(n, *p) >= 0 for n in _LIFETIME_NAMES)]
-    return tuple(
-        int(match[1]) * _UNIT_SECONDS[match[2]]
-        for place in named
-        for match in _LIFETIME.finditer(body, *place)
-    )
+    asked: list[float] = []
+    for place in ((0, history.start), (start, len(body))):
+        # Few requests name one: a search for the word is much cheaper than the pattern.
+        for name in _LIFETIME_NAMES:
+            if body.find(name, *place) >= 0:
+                found = _LIFETIME.finditer(body, *place)
+                asked += [int(each[1]) * _UNIT_SECONDS[each[2]] for each in found]
+                break
+    return asked
 
 
 def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes], ...]:
@@ -177,8 +178,9 @@ def learn_call(story: Story, finished: RequestFinished, runtime: Runtime) -> Non
     usage = finished.usage
     if usage is None or usage.is_anomalous or envelope is None:
         return
-    if any(overflow.stage == "silent" for overflow in finished.overflows):
-        return
+    for overflow in finished.overflows:
+        if overflow.stage == "silent":
+            return
     total = usage.input_total
     if total and compiled.outbound is not None and not envelope.is_partial:
         estimated = compiled.outbound.total_tokens + compiled.tail_tokens
@@ -216,9 +218,12 @@ def _weighed(story: Story, usage: Usage | None) -> Verdict | None:
     baselines = compiled.sighting.baselines if compiled.sighting else ()
     latest = baselines[0] if baselines else None
     envelope = story.call.envelope
-    if envelope is None or not may_read_cache(envelope):
-        return compiled.verdict
-    return weigh_usage(compiled.verdict, latest, usage, now=story.call.at)
+    weighed = weigh_usage(compiled.verdict, latest, usage, now=story.call.at)
+    if weighed is compiled.verdict or (usage is not None and usage.cache_read):
+        return weighed
+    # Nothing was read of what stands there: perhaps it was not asked for.
+    is_asked = envelope is not None and may_read_cache(envelope)
+    return weighed if is_asked else compiled.verdict
 
 
 def _finished(
@@ -286,7 +291,7 @@ def _usage_status(usage: Usage | None) -> str:
 def _placements(story: Story) -> tuple[Placement, ...]:
     """Return what stands on the surface: blocks, and working memory."""
     compiled = story.compiled
-    if compiled.surface is None:
+    if compiled.surface is None or not (compiled.operations or compiled.tail):
         return ()
     blocks = [
         _placed(

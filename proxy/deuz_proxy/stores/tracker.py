@@ -18,8 +18,6 @@ from deuz_compiler import Baseline, Prefix
 from deuz_proxy.calls import Sighting
 from deuz_proxy.stores.conversation_state import ConversationState, Place
 
-Head = tuple[bytes, ...]
-
 _MOST_BASELINES = 4
 _MOST_NODES = 8
 
@@ -92,8 +90,8 @@ class Tracker:
         baselines, there = conversation.baselines, node.baselines
         is_newest = conversation.newest == keys[count - 1]
         if there and count < len(keys) and not is_newest:
-            head = _head_of(current)
-            there = tuple(sorted(there, key=lambda old: _head(old) != head))
+            head = current.heads
+            there = tuple(sorted(there, key=lambda old: old.outbound.heads != head))
             return Sighting(self._new_id(), (*there, *baselines), is_fork=True)
         others = tuple(old for old in there if old not in baselines)
         return Sighting(node.conversation, (*baselines, *others))
@@ -304,13 +302,8 @@ class _Texts:
 
 def _with(baselines: tuple[Baseline, ...], newest: Baseline) -> tuple[Baseline, ...]:
     """Put the newest first; of others, keep those with another head."""
-    others = tuple(old for old in baselines if _head(old) != _head(newest))
-    return (newest, *others)[:_MOST_BASELINES]
-
-
-def _head(baseline: Baseline) -> Head:
-    return _head_of(baseline.outbound)
-
-
-def _head_of(prefix: Prefix) -> Head:
-    return tuple(prefix.head(name).digest for name in prefix.order)
+    if not baselines:
+        return (newest,)
+    head = newest.outbound.heads
+    others = [old for old in baselines if old.outbound.heads != head]
+    return (newest, *others[: _MOST_BASELINES - 1])

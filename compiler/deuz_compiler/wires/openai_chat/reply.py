@@ -38,10 +38,10 @@ class _Groq(msgspec.Struct):
 class _Completion(msgspec.Struct):
     id: object = None
     kind: str = msgspec.field(default="", name="object")
-    model: msgspec.Raw = ABSENT
+    model: object = None
     choices: list[_Choice] | None = None
-    usage: msgspec.Raw = ABSENT
-    timings: msgspec.Raw = ABSENT
+    usage: object = None
+    timings: object = None
     x_groq: _Groq | None = None
     error: msgspec.Raw = ABSENT
     message: msgspec.Raw = ABSENT
@@ -115,19 +115,15 @@ def _is_error(found: _Completion) -> bool:
 
 def _read_completion(notes: Notes, found: _Completion) -> None:
     if notes.response_id is None or notes.model is None:
-        notes.add_identity(found.id, _decoded(found.model))
-    if is_filled(found.timings):
-        notes.add_usage({"timings": _decoded(found.timings)})
+        notes.add_identity(found.id, found.model)
+    if found.timings:
+        notes.add_usage({"timings": found.timings})
     for choice in found.choices or ():
         _read_choice(notes, choice)
     if found.x_groq is not None:
         notes.add_usage(found.x_groq.usage)
-    if is_filled(found.usage):
-        notes.add_usage(_decoded(found.usage))
-
-
-def _decoded(value: msgspec.Raw) -> object:
-    return msgspec.json.decode(value) if is_filled(value) else None
+    if found.usage:
+        notes.add_usage(found.usage)
 
 
 def _read_choice(notes: Notes, choice: _Choice) -> None:
@@ -148,6 +144,8 @@ def _read_delta(notes: Notes, delta: _Delta) -> None:
     if is_filled(delta.content):
         notes.add_content()
         notes.add_text(delta.content)
+    if notes.has_content:
+        return
     thought = (delta.reasoning_content, delta.reasoning, delta.refusal, delta.audio)
     if any(map(is_filled, thought)):
         notes.add_content()
