@@ -161,7 +161,7 @@ def checkpoint_of(
 def _opening(rules: Rules, body: bytes) -> Checkpoint | None:
     """Return a checkpoint right behind the history's bracket; None if it is not found.
 
-    That is a matter of speed: the body's own bytes prove the place, or `_scan` is asked.
+    That is a matter of speed: what is found is proved, and `_scan` finds the others.
     """
     found = find_member(body, rules.history)
     if found is None or not body.startswith(_LIST, found[1]):
@@ -214,14 +214,20 @@ def _scan_rest(
         values = values[1:]
     elements, at = step_over(rest, known.offset - shift, values, shift=shift)
     end = end_of_array(rest, at)
-    stub = b'{"%b":[]' % name
-    behind = object_members(stub + rest[end:], shift=end + shift - len(stub))[1:]
     history = Member(rules.history, known.history_start, end + shift)
-    members = (*known.before, history, *behind)
+    members = (*known.before, history, *_behind(name, rest, end, shift))
     if len({member.key for member in members}) != len(members):
         raise NotLifted("duplicate_key")
     _refuse_held(rules, body, members)
     return members, _refuse_texts(elements)
+
+
+def _behind(name: bytes, rest: bytes, end: int, shift: int) -> Members:
+    """Return the members behind a history that ends there."""
+    if rest.startswith(b"}", end):
+        return ()
+    stub = b'{"%b":[]' % name
+    return object_members(stub + rest[end:], shift=end + shift - len(stub))[1:]
 
 
 def _refuse_no_text(body: bytes, start: int) -> None:
@@ -308,7 +314,7 @@ def _envelope(
         system=_span(body, members.get(rules.system) if rules.system else None),
         params=_params(rules, body, members),
         history=Span(history.start, history.end),
-        before=tuple(m for m in found if m.end <= history.start),
+        before=tuple([m for m in found if m.end <= history.start]),
         turns=turns,
         lead=lead,
         is_params_last=rules.is_params_last,
@@ -335,17 +341,20 @@ def _model(
 def _is_streamed(
     rules: Rules, body: bytes, members: dict[str, Member], path: PathFacts
 ) -> bool:
-    stream = _read_value(body, members.get("stream"))
+    stream = _read_value(body, members["stream"]) if "stream" in members else None
     return path.is_streamed or stream is True or (rules.is_streamed and stream is None)
 
 
 def _params(
     rules: Rules, body: bytes, members: dict[str, Member]
 ) -> tuple[tuple[str, Span], ...]:
+    named = rules.params.intersection(members)
+    if not named:
+        return ()
     defaults = dict(rules.defaults)
     return tuple(
         (name, Span(members[name].start, members[name].end))
-        for name in sorted(rules.params.intersection(members))
+        for name in sorted(named)
         if _read_value(body, members[name]) not in (None, defaults.get(name))
     )
 
@@ -377,7 +386,9 @@ def _read_limit(
     body: bytes, members: dict[str, Member], names: tuple[str, ...]
 ) -> int | None:
     for name in names:
-        value = _read_value(body, members.get(name))
+        if name not in members:
+            continue
+        value = _read_value(body, members[name])
         if isinstance(value, bool) or not isinstance(value, int):
             continue
         if 0 < value < _PAST_NUMBERS:

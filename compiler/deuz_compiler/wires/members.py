@@ -22,7 +22,6 @@ _KEY = re.compile(rb'[ \t\n\r,]*"((?:[^"\\]|\\.)*)"[ \t\n\r]*:[ \t\n\r]*', re.DO
 _BETWEEN = re.compile(rb"[ \t\n\r]*,?[ \t\n\r]*")
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _NEXT = b",{"
-_CLOSE = 0x7D
 # A name is seldom in a text, a tool or a schema ahead of its own place.
 _MOST_TRIES = 4
 BOM = b"\xef\xbb\xbf"
@@ -36,16 +35,19 @@ def object_members(text: bytes, *, shift: int = 0) -> tuple[Member, ...]:
     """
     values = _decode_object(text)
     members = []
-    at = _skip(text, 0) + 1
+    at = text.index(b"{") + 1
     for _ in values:
-        key, start = _read_key(text, at)
+        found = _KEY.match(text, at)
+        if found is None:
+            raise NotLifted("duplicate_key")
+        key, start = _spelled_out(found[1]), found.end()
         raw = bytes(values.get(key, b""))
         at = start + len(raw)
         if not raw or not text.startswith(raw, start):
             raise NotLifted("duplicate_key")
         members.append(Member(key, start + shift, at + shift))
     # As many were walked as keys differ: one that came twice leaves another unwalked.
-    if values and text[_skip(text, at)] != _CLOSE:
+    if values and not text.startswith(b"}", _skip(text, at)):
         raise NotLifted("duplicate_key")
     return tuple(members)
 
@@ -168,12 +170,7 @@ def _after_comma(text: bytes, at: int) -> int:
     return _BETWEEN.match(text, at).end()  # type: ignore[union-attr]  # As above.
 
 
-def _read_key(text: bytes, at: int) -> tuple[str, int]:
-    """Return the key that starts behind `at`, and the offset of its value."""
-    found = _KEY.match(text, at)
-    if found is None:
-        raise NotLifted("duplicate_key")
-    key = found[1]
+def _spelled_out(key: bytes) -> str:
     if b"\\" in key:
-        return msgspec.json.decode(b'"' + key + b'"', type=str), found.end()
-    return key.decode(), found.end()
+        return msgspec.json.decode(b'"' + key + b'"', type=str)
+    return key.decode()

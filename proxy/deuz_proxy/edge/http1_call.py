@@ -71,13 +71,9 @@ class Http1Incoming:
         stated = framing.stated_bytes if isinstance(framing, Length) else 0
         if stated > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
-        pieces: list[bytes] = []
         if self._inbox.is_over:
-            # All of it came with the head or behind it, as of most requests.
-            pieces = self._inbox.take_all()
-            if sum(map(len, pieces)) > limit_bytes:
-                raise BodyTooLarge(limit_bytes=limit_bytes)
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            return self._whole_body(limit_bytes)
+        pieces: list[bytes] = []
         large: BytesIO | None = None
         length = 0
         async for piece in self.stream_body():
@@ -94,6 +90,13 @@ class Http1Incoming:
                 pieces.clear()
         if large is not None:
             return large.getvalue()
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _whole_body(self, limit_bytes: int) -> bytes:
+        """Return a body that is all here, as most are once they are asked for."""
+        pieces = self._inbox.take_all()
+        if sum(map(len, pieces)) > limit_bytes:
+            raise BodyTooLarge(limit_bytes=limit_bytes)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def stream_body(self) -> AsyncIterator[bytes]:

@@ -6,14 +6,7 @@ Rules:
 """
 
 from collections.abc import Callable
-from typing import Protocol
-
-
-class Span(Protocol):
-    """What `with` needs."""
-
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...
+from contextlib import AbstractContextManager
 
 
 class Watch:
@@ -28,11 +21,11 @@ class Watch:
         self._waiting = _Waiting(self)
         self.started = clock()
 
-    def stage(self, name: str) -> Span:
+    def stage(self, name: str) -> AbstractContextManager[None]:
         """Count the time inside as the stage's, less what was waited for others."""
         return _Stage(self, name)
 
-    def waiting(self) -> Span:
+    def waiting(self) -> AbstractContextManager[None]:
         """Take the time inside out of the stage around it; one wait at a time."""
         return self._waiting
 
@@ -47,7 +40,7 @@ class Watch:
 
 
 # Classes, not generators: these are entered a dozen times in each request.
-class _Stage:
+class _Stage(AbstractContextManager[None]):
     __slots__ = ("_name", "_start", "_waited", "_watch")
 
     def __init__(self, watch: Watch, name: str) -> None:
@@ -68,7 +61,7 @@ class _Stage:
         seconds[name] = seconds[name] + own if name in seconds else own
 
 
-class _Waiting:
+class _Waiting(AbstractContextManager[None]):
     __slots__ = ("_start", "_watch")
 
     def __init__(self, watch: Watch) -> None:

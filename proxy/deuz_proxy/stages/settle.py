@@ -155,7 +155,7 @@ def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes],
         return ()
     segments = (compiled.outbound.tools, compiled.outbound.system)
     body = call.envelope.body
-    return tuple((s.digest, body[s.start : s.end]) for s in segments if s.digest)
+    return tuple([(s.digest, body[s.start : s.end]) for s in segments if s.digest])
 
 
 def tell_call(story: Story, runtime: Runtime) -> RequestFinished:
