@@ -99,6 +99,7 @@ from deuz_compiler.wires.envelope import (
     Turn,
     lower,
 )
+from deuz_compiler.wires.lifetimes import cache_seconds
 from deuz_compiler.wires.lifting import hash_start
 from deuz_compiler.wires.overflow import (
     OverflowSignal,
@@ -200,6 +201,7 @@ __all__ = [
     "apply_patch",
     "ask_once",
     "asks_to_condense",
+    "cache_seconds",
     "calibrated",
     "chain",
     "compile_context",

@@ -11,7 +11,8 @@ import xxhash
 
 from deuz_compiler.prefix import Prefix, Shared
 from deuz_compiler.wires.envelope import Envelope
-from deuz_compiler.wires.lifting import Checkpoint, checkpoint_of
+from deuz_compiler.wires.lifting import checkpoint_of
+from deuz_compiler.wires.scanning import Checkpoint
 
 
 class Progress(msgspec.Struct, frozen=True):

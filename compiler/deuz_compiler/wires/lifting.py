@@ -7,9 +7,7 @@ Rules:
 - What cannot be understood raises `NotLifted`; it is never guessed.
 """
 
-import codecs
 from collections.abc import Callable
-from functools import lru_cache
 
 import msgspec
 import xxhash
@@ -24,45 +22,18 @@ from deuz_compiler.wires.envelope import (
     Span,
     Turn,
 )
-from deuz_compiler.wires.members import (
-    BOM,
-    array_elements,
-    end_of_array,
-    find_member,
-    object_members,
-    step_over,
-)
+from deuz_compiler.wires.members import object_members
 from deuz_compiler.wires.parts import UNREADABLE
 from deuz_compiler.wires.rendered import has_marker
 from deuz_compiler.wires.rules import Rules
+from deuz_compiler.wires.scanning import Checkpoint, Members, scan
 
-_LIST, _TEXT = b"[", b'"'
+_LIST = b"["
 # Markers move with the newest turns; what stands before them stays as it is.
 _MARKED_TAIL = 8
 _EMBEDDED_BYTES = 16_384
 # A limit that no 64 bits hold limits nothing, and cannot be told.
 _PAST_NUMBERS = 1 << 63
-# A text that is made to be thrown away had better fit into the processor's cache.
-_CHECKED_BYTES = 65_536
-
-Members = tuple[Member, ...]
-Elements = list[tuple[int, bytes]]
-"""Start and text of each."""
-
-
-class Checkpoint(msgspec.Struct, frozen=True):
-    """The part of a body that its next request is likely to repeat byte for byte.
-
-    `digest` is of `body[:offset]`; `turns` end at `offset`; `before` are the members
-    that stand ahead of the history, which opens at `history_start`.
-    """
-
-    offset: int
-    digest: bytes
-    history_start: int
-    before: tuple[Member, ...]
-    turns: tuple[Turn, ...]
-    seed: int
 
 
 def hash_start(body: bytes, offset: int, digest: bytes) -> xxhash.xxh3_128 | None:
@@ -86,12 +57,7 @@ def lift_body(
     Raises:
         NotLifted: not JSON, a key stands twice, or a shape this wire does not have.
     """
-    _refuse_no_text(body, known.offset if known else 0)
-    opening = known or _opening(rules, body)
-    if opening is None:
-        members, elements = _scan(rules, body)
-    else:
-        members, elements = _scan_rest(rules, body, opening)
+    members, elements = scan(rules, body, known)
     turns = [_read_turn(rules, raw, start, seed) for start, raw in elements]
     whole = (*known.turns, *turns) if known else tuple(turns)
     return _envelope(rules, body, members, whole, path)
@@ -156,108 +122,6 @@ def checkpoint_of(
         turns[:count],
         seed,
     )
-
-
-def _opening(rules: Rules, body: bytes) -> Checkpoint | None:
-    """Return a checkpoint right behind the history's bracket; None if it is not found.
-
-    That is a matter of speed: what is found is proved, and `_scan` finds the others.
-    """
-    found = find_member(body, rules.history)
-    if found is None or not body.startswith(_LIST, found[1]):
-        return None
-    before, start = found
-    return Checkpoint(start + 1, b"", start, before, (), 0)
-
-
-def _scan(rules: Rules, body: bytes) -> tuple[Members, Elements]:
-    lead = len(BOM) if body.startswith(BOM) else 0
-    members = object_members(body[lead:] if lead else body, shift=lead)
-    _refuse_held(rules, body, members)
-    history = next((m for m in members if m.key == rules.history), None)
-    opener = body[history.start : history.start + 1] if history else b""
-    if history and opener == rules.lone:
-        return members, [(history.start, body[history.start : history.end])]
-    if history is None or opener != _LIST:
-        raise NotLifted("unknown_shape")
-    places = array_elements(body[history.start : history.end], shift=history.start)
-    return members, _refuse_texts([(start, body[start:end]) for start, end in places])
-
-
-@lru_cache(maxsize=32)
-def _history_decoder(name: str) -> msgspec.json.Decoder[msgspec.Struct]:
-    fields = [("turns", list[msgspec.Raw], msgspec.field(name=name))]
-    return msgspec.json.Decoder(msgspec.defstruct("History", fields))
-
-
-def _scan_rest(
-    rules: Rules, body: bytes, known: Checkpoint
-) -> tuple[Members, Elements]:
-    """Scan behind the checkpoint: a stub stands for the turns that are known.
-
-    It has the history's own name and ends like a turn, so that what may stand behind it
-    is what may stand behind them. The text is gone through once: what stands behind the
-    history is little.
-    """
-    name = rules.history.encode()
-    rest, shift = body, 0
-    if known.digest:
-        stub = b'{"%b":[%b' % (name, b"{}" if known.turns else b"")
-        rest, shift = stub + body[known.offset :], known.offset - len(stub)
-    try:
-        values = _history_decoder(rules.history).decode(rest).turns  # type: ignore[attr-defined]  # Made above.
-    except msgspec.ValidationError as fault:
-        raise NotLifted("unknown_shape") from fault
-    except (msgspec.DecodeError, RecursionError) as fault:
-        raise NotLifted("not_json") from fault
-    if known.turns:
-        values = values[1:]
-    elements, at = step_over(rest, known.offset - shift, values, shift=shift)
-    end = end_of_array(rest, at)
-    history = Member(rules.history, known.history_start, end + shift)
-    members = (*known.before, history, *_behind(name, rest, end, shift))
-    if len({member.key for member in members}) != len(members):
-        raise NotLifted("duplicate_key")
-    _refuse_held(rules, body, members)
-    return members, _refuse_texts(elements)
-
-
-def _behind(name: bytes, rest: bytes, end: int, shift: int) -> Members:
-    """Return the members behind a history that ends there."""
-    if rest.startswith(b"}", end):
-        return ()
-    stub = b'{"%b":[]' % name
-    return object_members(stub + rest[end:], shift=end + shift - len(stub))[1:]
-
-
-def _refuse_no_text(body: bytes, start: int) -> None:
-    """Refuse what is no UTF-8: values that are found, not read, would hide it."""
-    if body.isascii():
-        return
-    view, at = memoryview(body), start
-    try:
-        while at < len(body):
-            end = at + _CHECKED_BYTES
-            at += codecs.utf_8_decode(view[at:end], "strict", end >= len(body))[1]
-    except UnicodeDecodeError as fault:
-        raise NotLifted("not_json") from fault
-
-
-def _refuse_held(rules: Rules, body: bytes, members: tuple[Member, ...]) -> None:
-    """Refuse a history that the provider holds: the body has only its end."""
-    if not rules.server_state:
-        return
-    held = [member for member in members if member.key in rules.server_state]
-    if any(rules.is_continued(body[m.start : m.end]) for m in held):
-        raise NotLifted("server_state")
-
-
-def _refuse_texts(elements: Elements) -> Elements:
-    """Refuse a list of texts: only a history as a whole may be one, as its one turn."""
-    for _, raw in elements:
-        if raw.startswith(_TEXT):
-            raise NotLifted("unknown_shape")
-    return elements
 
 
 def _read_turn(rules: Rules, raw: bytes, start: int, seed: int) -> Turn:

@@ -32,7 +32,6 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 EMPTY_VALUES = (b"", b"null", b'""', b"[]", b"{}")
 """Raw JSON values that carry nothing."""
-_LONGEST_EMPTY = max(map(len, EMPTY_VALUES))
 
 
 class ReplyFacts(msgspec.Struct, frozen=True):
@@ -341,10 +340,9 @@ def never_plain(_chunk: bytes) -> bool:
 
 def is_filled(value: msgspec.Raw) -> bool:
     """Whether a raw JSON member is there and carries something."""
-    if value is ABSENT:
-        return False
-    # An empty one has at most four bytes: a long text is not copied to see that.
-    return len(value) > _LONGEST_EMPTY or bytes(value) not in EMPTY_VALUES
+    # A long text is not copied to see that it is not empty.
+    is_long = len(value) > len(b"null")
+    return is_long or (value is not ABSENT and bytes(value) not in EMPTY_VALUES)
 
 
 def _read_body(wire: WireReplies, notes: Notes, body: bytes) -> None:

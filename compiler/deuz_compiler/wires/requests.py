@@ -6,8 +6,9 @@ Rules:
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import NO_FACTS, Envelope, PathFacts
-from deuz_compiler.wires.lifting import Checkpoint, lift_body
+from deuz_compiler.wires.lifting import lift_body
 from deuz_compiler.wires.parts import Part, Place, words_of
+from deuz_compiler.wires.scanning import Checkpoint
 from deuz_compiler.wires.table import WIRES
 
 _MARKED_TURNS = 4

@@ -7,7 +7,6 @@ Rules:
 - Nothing here can fail the request: it has been served.
 """
 
-import re
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -15,11 +14,11 @@ from msgspec.structs import replace
 from deuz_compiler import (
     Append,
     Baseline,
-    Envelope,
     ReplyFacts,
     TailCopy,
     Usage,
     Verdict,
+    cache_seconds,
     may_read_cache,
     progress_of,
     weigh_usage,
@@ -41,19 +40,6 @@ from deuz_proxy.runtime import Runtime
 
 # Bounds are the operator's: what they put out is ours to tell, and no fault.
 _DELIBERATE = ("overflow_recovery", "record_forgotten", "evicted")
-_LIFETIME = re.compile(
-    rb'"(?:ttl|prompt_cache_retention|keep_alive)"\s*:\s*"(\d{1,3})([mh])"'
-)
-_LIFETIME_NAMES = (b'"ttl"', b'"prompt_cache_retention"', b'"keep_alive"')
-_UNIT_SECONDS = {b"m": 60.0, b"h": 3600.0}
-# Ollama unloads a model after five idle minutes, and its cache with it.
-_TTL_SECONDS = {
-    "anthropic": 300.0,
-    "openai_chat": 600.0,
-    "ollama_chat": 300.0,
-    "ollama_generate": 300.0,
-}
-_MARKED_TURNS = 4
 # OpenAI caches from 1024 tokens on and counts in steps of 128.
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
 
@@ -117,36 +103,18 @@ async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> bool:
 
 def current_baseline(call: Call, compiled: Compiled, *, is_kept: bool) -> Baseline:
     """Return this request as what a later one will be compared with."""
-    if compiled.inbound is None or compiled.outbound is None:
+    if call.envelope is None or compiled.inbound is None or compiled.outbound is None:
         raise ValueError("a request without a prefix has no baseline")
-    asked = _asked_lifetimes(call.envelope) if call.envelope else None
-    ttl = max(asked) if asked else _TTL_SECONDS.get(call.target.api, 600.0)
     return Baseline(
         compiled.inbound,
         compiled.outbound,
         call.at,
-        ttl,
+        cache_seconds(call.envelope),
         # What could not be kept is missing later, as if the ledger did not answer.
         is_ledger_lost=compiled.is_ledger_lost or not is_kept,
         tried=compiled.tried,
         entries=len(compiled.operations),
     )
-
-
-def _asked_lifetimes(envelope: Envelope) -> list[float]:
-    """Look for lifetimes where they may stand: ahead, and from the newest turns on."""
-    body, history = envelope.body, envelope.history
-    newest = envelope.turns[-_MARKED_TURNS:]
-    start = newest[0].start if newest else history.end
-    asked: list[float] = []
-    for place in ((0, history.start), (start, len(body))):
-        # Few requests name one: a search for the word is much cheaper than the pattern.
-        for name in _LIFETIME_NAMES:
-            if body.find(name, *place) >= 0:
-                found = _LIFETIME.finditer(body, *place)
-                asked += [int(each[1]) * _UNIT_SECONDS[each[2]] for each in found]
-                break
-    return asked
 
 
 def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes], ...]:

@@ -1,5 +1,6 @@
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,10 @@ from hypothesis import strategies as st
 from deuz_compiler import NotLifted
 from deuz_compiler.wires.members import (
     array_elements,
+    end_of_array,
+    find_member,
     object_members,
+    step_over,
     without_members,
 )
 from deuz_testing.bodies import odd_objects, odd_values
@@ -114,3 +118,51 @@ def test_cutting_members_leaves_the_others_as_json_reads_them(
 
     whole = json.loads(text)
     assert cut == {key: value for key, value in whole.items() if key not in names}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b'{"m":[1]}', ([], 5)),
+        (b'{ "a" : 1 , "m" : [1]}', (["a"], 18)),
+        (b'{"a":"m","m":[1]}', (["a"], 13)),
+        (b'{"a":{"m":2},"m":[1]}', (["a"], 17)),
+        (b'{"a":"\\"m\\":","m":[1]}', (["a"], 18)),
+        # Four others stand ahead of it: it is looked for in another way.
+        (b'{"a":["m","m","m","m"],"m":[1]}', None),
+        (b'{"a":1}', None),
+        (b'["m"]', None),
+        (b'"m"', None),
+    ],
+)
+def test_a_member_is_found_with_those_ahead_of_it(
+    text: bytes, found: tuple[list[str], int] | None
+) -> None:
+    told = find_member(text, "m")
+
+    assert found == (told and ([member.key for member in told[0]], told[1]))
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (b'[{"a":1},{"b":2}]', [(1, b'{"a":1}'), (9, b'{"b":2}')]),
+        (b'[ {"a":1} , 2\n]', [(2, b'{"a":1}'), (12, b"2")]),
+    ],
+)
+def test_values_are_stepped_over_to_the_arrays_end(
+    text: bytes, places: list[tuple[int, bytes]]
+) -> None:
+    values = [msgspec.Raw(raw) for _, raw in places]
+
+    found, at = step_over(text, 1, values, shift=3)
+
+    assert found == [(start + 3, raw) for start, raw in places]
+    assert end_of_array(text, at) == len(text)
+
+
+def test_values_that_stand_elsewhere_are_refused() -> None:
+    with pytest.raises(NotLifted, match="duplicate_key"):
+        step_over(b"[1,2]", 1, [msgspec.Raw(b"2")])
+    with pytest.raises(NotLifted, match="duplicate_key"):
+        end_of_array(b"[1,2]", 2)
