@@ -109,7 +109,8 @@ def _scan_rest(
     try:
         values = _history_decoder(rules.history).decode(rest).turns  # type: ignore[attr-defined]  # Made above.
     except msgspec.ValidationError as fault:
-        raise NotLifted("unknown_shape") from fault
+        # A list stands here; the last one of that name is something else.
+        raise NotLifted("duplicate_key") from fault
     except (msgspec.DecodeError, RecursionError) as fault:
         raise NotLifted("not_json") from fault
     if known.turns:

@@ -290,14 +290,10 @@ class _Counts:
         return None
 
     def _clamp(self, value: object) -> int | None:
+        """Return what an odd value may mean: it is used, and not trusted."""
+        self.is_anomalous = True
         count = _as_count(value)
-        if count is None:
-            self.is_anomalous = True
-            return None
-        clamped = max(0, min(count, MAX_COUNT))
-        if clamped != count or not isinstance(value, int):
-            self.is_anomalous = True
-        return clamped
+        return None if count is None else max(0, min(count, MAX_COUNT))
 
 
 def _as_count(value: object) -> int | None:

@@ -1,9 +1,8 @@
+import json
+
 import pytest
 
 from deuz_compiler import cache_seconds, lift
-from deuz_testing.bodies import anthropic_body, user
-
-MARK = {"type": "ephemeral"}
 
 
 @pytest.mark.parametrize(
@@ -32,17 +31,24 @@ def test_the_lifetime_is_what_is_asked_for_or_the_providers(
     assert cache_seconds(lift(wire, body)) == seconds
 
 
+def marked(ttl: str) -> list[dict[str, object]]:
+    marker = {"type": "ephemeral", "ttl": ttl}
+    return [{"type": "text", "text": "a", "cache_control": marker}]
+
+
+def body_of(system: object, *contents: object) -> bytes:
+    messages = [{"role": "user", "content": content} for content in contents]
+    body = {"model": "m", "system": system, "messages": messages}
+    return json.dumps(body).encode()
+
+
 def test_the_longest_of_several_counts() -> None:
-    body = anthropic_body(
-        [user([{"type": "text", "text": "a", "cache_control": {**MARK, "ttl": "5m"}}])],
-        system=[{"type": "text", "text": "s", "cache_control": {**MARK, "ttl": "1h"}}],
-    )
+    body = body_of(marked("1h"), marked("5m"))
 
     assert cache_seconds(lift("anthropic", body)) == 3600.0
 
 
 def test_in_old_turns_none_is_looked_for() -> None:
-    marked = {"type": "text", "text": "a", "cache_control": {**MARK, "ttl": "1h"}}
-    body = anthropic_body([user([marked]), *[user(str(n)) for n in range(4)]])
+    body = body_of("s", marked("1h"), "b", "c", "d", "e")
 
     assert cache_seconds(lift("anthropic", body)) == 300.0

@@ -94,6 +94,7 @@ def test_a_question_of_our_own_is_a_whole_request(
 @pytest.mark.parametrize(
     ("wire", "members", "expected"),
     [
+        ("ollama_chat", {}, True),
         ("anthropic", {}, False),
         ("anthropic", {"cache_control": {"type": "ephemeral"}}, True),
         ("openai_chat", {}, True),

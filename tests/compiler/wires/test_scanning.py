@@ -54,6 +54,7 @@ def test_the_history_is_found_wherever_it_stands(body: bytes) -> None:
         b'{"m\\u0065ssages":[%b],"messages":[%b]}',
         b'{"messages":[%b,%b],"a":[],"messages":[]}',
         b'{"messages":[],"messages":[%b,%b]}',
+        b'{"messages":[%b],"messages":{}}',
     ],
 )
 def test_a_history_that_stands_twice_is_refused(body: bytes) -> None:
