@@ -83,7 +83,8 @@ def _scan(rules: Rules, body: bytes) -> tuple[Members, Elements]:
     if history is None or opener != _LIST:
         raise NotLifted("unknown_shape")
     places = array_elements(body[history.start : history.end], shift=history.start)
-    return members, _refuse_texts([(start, body[start:end]) for start, end in places])
+    elements = [(start, body[start:end]) for start, end in places]
+    return members, _refuse_texts(rules, elements)
 
 
 @lru_cache(maxsize=32)
@@ -122,7 +123,7 @@ def _scan_rest(
     if len({member.key for member in members}) != len(members):
         raise NotLifted("duplicate_key")
     _refuse_held(rules, body, members)
-    return members, _refuse_texts(elements)
+    return members, _refuse_texts(rules, elements)
 
 
 def _behind(name: bytes, rest: bytes, end: int, shift: int) -> Members:
@@ -155,9 +156,8 @@ def _refuse_held(rules: Rules, body: bytes, members: tuple[Member, ...]) -> None
         raise NotLifted("server_state")
 
 
-def _refuse_texts(elements: Elements) -> Elements:
+def _refuse_texts(rules: Rules, elements: Elements) -> Elements:
     """Refuse a list of texts: only a history as a whole may be one, as its one turn."""
-    for _, raw in elements:
-        if raw.startswith(_TEXT):
-            raise NotLifted("unknown_shape")
+    if rules.lone == _TEXT and any(raw.startswith(_TEXT) for _, raw in elements):
+        raise NotLifted("unknown_shape")
     return elements

@@ -221,6 +221,8 @@ class Tracker:
         self._texts.put(digest, text)
 
     def _longest(self, keys: Sequence[bytes]) -> tuple[int, _Node | None]:
+        if self._nodes.keys().isdisjoint(keys):
+            return 0, None
         for index in range(len(keys) - 1, -1, -1):
             node = self._nodes.get(keys[index])
             if node is not None:

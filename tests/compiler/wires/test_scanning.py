@@ -68,7 +68,6 @@ def test_a_history_that_stands_twice_is_refused(body: bytes) -> None:
     [
         (b"[]", "unknown_shape"),
         (b'{"messages":{}}', "unknown_shape"),
-        (b'{"messages":["a"]}', "unknown_shape"),
         (b'{"messages":[%b],}', "not_json"),
         (b'{"messages":[%b]} {}', "not_json"),
         (b'{"messages":[%b' + b"[" * 5_000, "not_json"),
@@ -90,6 +89,12 @@ def test_a_character_on_the_edge_of_two_checked_pieces_is_whole() -> None:
         ).encode()
 
         assert scan(CHAT, body)[1] == []
+
+
+@pytest.mark.parametrize("opening", [b'"input"', b'"i\\u006eput"'])
+def test_a_list_of_texts_is_no_history(opening: bytes) -> None:
+    with pytest.raises(NotLifted, match="unknown_shape"):
+        scan(RESPONSES, b'{%b:[{"role":"user"},"a"]}' % opening)
 
 
 def test_a_text_as_the_whole_history_is_its_one_turn() -> None:

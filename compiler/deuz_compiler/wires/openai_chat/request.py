@@ -12,18 +12,23 @@ from deuz_compiler.wires.rendered import rendered_turn
 from deuz_compiler.wires.rules import Peek, Rules
 from deuz_compiler.wires.writing import Writing
 
+# What is not there is told by identity, which is cheap.
+_ABSENT, _NULL = msgspec.Raw(b""), msgspec.Raw(b"null")
+
 
 class _Message(msgspec.Struct, frozen=True):
     role: str
-    content: msgspec.Raw = msgspec.Raw(b"")
-    cache_control: msgspec.Raw = msgspec.Raw(b"")
-    prompt_cache_breakpoint: msgspec.Raw = msgspec.Raw(b"")
-    tool_calls: msgspec.Raw = msgspec.Raw(b"null")
-    function_call: msgspec.Raw = msgspec.Raw(b"null")
+    content: msgspec.Raw = _ABSENT
+    cache_control: msgspec.Raw = _ABSENT
+    prompt_cache_breakpoint: msgspec.Raw = _ABSENT
+    tool_calls: msgspec.Raw = _NULL
+    function_call: msgspec.Raw = _NULL
 
 
 _message = msgspec.json.Decoder(_Message)
+_NO_MARKS = (_ABSENT, _ABSENT)
 _ROLES = {"developer": "system", "function": "tool"}
+_NO_CALLS = (_NULL, _NULL)
 _NOTHING = frozenset({b"null", b"[]"})
 # Text, or a list of parts; whatever else stands there is not ours to join.
 _SAID = (b'"', b"[")
@@ -34,6 +39,8 @@ def _read(raw: bytes) -> tuple[Peek, bytes]:
     message = _message.decode(raw)
     content = bytes(message.content)
     marks = message.cache_control, message.prompt_cache_breakpoint
+    if content.startswith(b'"') and marks == _NO_MARKS:
+        return _peek(message, content), raw
     return _peek(message, content), rendered_turn(raw, content, *marks)
 
 
@@ -42,9 +49,11 @@ def _peek(message: _Message, content: bytes) -> Peek:
     if role == "user":
         is_fresh = content[:1] in _SAID and content not in _BLANK
         return Peek(role, is_fresh, opens_calls=False)
-    opens_calls = role == "assistant" and not (
-        bytes(message.tool_calls) in _NOTHING
-        and bytes(message.function_call) in _NOTHING
+    calls = message.tool_calls, message.function_call
+    opens_calls = (
+        role == "assistant"
+        and calls != _NO_CALLS
+        and not _NOTHING.issuperset(map(bytes, calls))
     )
     return Peek(role, is_fresh=False, opens_calls=opens_calls)
 
