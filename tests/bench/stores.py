@@ -3,7 +3,8 @@
 Rules:
 - A conversation has ten blocks, placed turn by turn; then it grows by tool results,
   as an agent's does, or, in the row that says so, by turns of the user's.
-- What is timed is a reused turn: the whole history once more, nothing new to look up.
+- A reused turn is the whole history once more, nothing new to look up. A refresh is the
+  history and a new question: sources are asked, and their own time is taken out.
 - Subjects take turns within a round, over a connection that stays. `added` is what the
   watching sidecar does not need, in the median and in CPU of the sidecar's process;
   what others do on the machine disturbs the CPU least.
@@ -58,10 +59,11 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One subject with one shape, in milliseconds."""
+    """One subject with one shape and kind of turn, in milliseconds."""
 
     subject: str
     shape: str
+    kind: str
     p50_ms: float
     added_p50_ms: float
     cpu_ms: float
@@ -70,9 +72,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A sidecar, and the connection to it."""
+    """A sidecar, and the connections to it."""
 
     connection: http.client.HTTPConnection
+    admin: http.client.HTTPConnection
     process: int
 
 
@@ -86,6 +89,7 @@ SHAPES = (
     Shape("2000 turns, chat", 2_000, 400_000, is_chat=True),
 )
 SHORT = ("2 KB", "100 KB", "2000 turns")
+REUSED, REFRESH = "reused turn", "refresh"
 
 
 def main() -> int:
@@ -97,7 +101,7 @@ def main() -> int:
 
 
 def measure(*, is_short: bool = False) -> tuple[Timing, ...]:
-    """Time a reused turn of every shape with every ledger."""
+    """Time both kinds of turn of every shape with every ledger."""
     shapes = [s for s in SHAPES if not is_short or s.name in SHORT]
     with (
         tempfile.TemporaryDirectory(prefix="deuz-stores-") as name,
@@ -120,19 +124,48 @@ def _measure_shape(
             ask(subject.connection, encode(history[:turns]))
         for _ in range(3):
             ask(subject.connection, encode(history))
-    body, rounds = encode(history), 20 if is_short else 150
+    rounds = 20 if is_short else 150
+    reused = [encode(history)] * rounds
+    asked = [encode([*history, _question(number)]) for number in range(rounds)]
+    for kind, bodies in ((REUSED, reused), (REFRESH, asked)):
+        yield from _measure_turns(shape, kind, bodies, running)
+
+
+def _question(number: int) -> dict[str, Any]:
+    return {"role": "user", "content": f"{TOPICS[number % len(TOPICS)]} {number}?"}
+
+
+def _measure_turns(
+    shape: Shape, kind: str, bodies: Sequence[bytes], running: dict[str, Running]
+) -> Iterator[Timing]:
     taken: dict[str, list[float]] = {name: [] for name in running}
     before = _cpu_ms(running)
-    for _ in range(rounds):
+    for body in bodies:
         for name, subject in running.items():
             start = time.perf_counter()
             ask(subject.connection, body)
             taken[name].append((time.perf_counter() - start) * 1e3)
-    p50 = {name: statistics.median(samples) for name, samples in taken.items()}
-    cpu = {name: (ms - before[name]) / rounds for name, ms in _cpu_ms(running).items()}
+    spent = _cpu_ms(running)
+    p50 = {
+        name: statistics.median(samples) - _source_ms(running[name], len(bodies))
+        for name, samples in taken.items()
+    }
+    cpu = {name: (ms - before[name]) / len(bodies) for name, ms in spent.items()}
     for name in running:
         added = (p50[name] - p50[BASELINE], cpu[name] - cpu[BASELINE])
-        yield Timing(name, shape.name, p50[name], added[0], cpu[name], added[1])
+        yield Timing(name, shape.name, kind, p50[name], added[0], cpu[name], added[1])
+
+
+def _source_ms(subject: Running, count: int) -> float:
+    """Return what the sources took of the newest requests, in the median."""
+    subject.admin.request("GET", f"/api/v1/requests?limit={count}")
+    told = json.loads(subject.admin.getresponse().read())["requests"]
+    compiles = [each["compile"] for each in told if each["compile"]]
+    waits = [
+        sum(source["duration_seconds"] for source in compiled["sources"])
+        for compiled in compiles
+    ]
+    return statistics.median(waits) * 1e3 if waits else 0.0
 
 
 def _cpu_ms(running: dict[str, Running]) -> dict[str, float]:
@@ -233,12 +266,12 @@ def _start_redis(folder: Path, stack: ExitStack, program: str) -> str:
 def _start_sidecar(
     folder: Path, stack: ExitStack, name: str, ledger: str, upstream: int
 ) -> Running:
-    port = machine.find_free_port()
+    port, admin = machine.find_free_port(), machine.find_free_port()
     config = folder / f"{name}.yaml"
     config.write_text(
         CONFIG.format(
             port=port,
-            admin=machine.find_free_port(),
+            admin=admin,
             upstream=upstream,
             mode="observe" if name == BASELINE else "compile",
             notes=folder / "notes",
@@ -249,18 +282,22 @@ def _start_sidecar(
     log = folder / f"{name}.log"
     running = sample.start(command, port, core=sample.SUBJECT_CORE, log=log)
     stack.callback(sample.stop, running)
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    stack.callback(connection.close)
-    return Running(connection, running.process.pid)
+    connections = [
+        http.client.HTTPConnection("127.0.0.1", each, timeout=30)
+        for each in (port, admin)
+    ]
+    for connection in connections:
+        stack.callback(connection.close)
+    return Running(connections[0], connections[1], running.process.pid)
 
 
 def format_timings(timings: Sequence[Timing]) -> str:
     """Return the table that is printed."""
     titles = ("p50 ms", "+p50 ms", "CPU ms", "+CPU ms")
-    lines = [f"{'reused turn':<26}" + "".join(f"{title:>10}" for title in titles)]
+    lines = [f"{'':<26}" + "".join(f"{title:>10}" for title in titles)]
     for item in timings:
         if item.subject == BASELINE:
-            lines.append(item.shape)
+            lines.append(f"{item.shape}: {item.kind}")
         figures = (item.p50_ms, item.added_p50_ms, item.cpu_ms, item.added_cpu_ms)
         values = "".join(f"{figure:>10.3f}" for figure in figures)
         lines.append(f"  {item.subject:<24}{values}")
