@@ -20,6 +20,10 @@ AttributeValue = str | bool | int | float | tuple[str, ...]
 pack_fixed64 = struct.Struct("<q").pack
 pack_double = struct.Struct("<d").pack
 
+# Fields of `AnyValue`, each with how its bytes are to be read.
+_TEXT, _BOOL, _INT, _DOUBLE, _LIST = b"\x0a", b"\x10", b"\x18", b"\x21", b"\x2a"
+_WITH_LENGTH = (_TEXT, _LIST)
+
 _ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
 _TWO_BYTES = 1 << 14
 _UNSIGNED = (1 << 64) - 1
@@ -45,13 +49,9 @@ def write_attributes(field: int, said: Mapping[str, AttributeValue | None]) -> b
     """Return attributes as members of this field; a value of None is left off."""
     pieces: list[bytes] = []
     for name, value in said.items():
-        if value is None:
-            continue
-        head = _head(name)
-        raw = _value(value)
-        raw_length = write_varint(len(raw))
-        length = write_varint(len(head) + len(raw_length) + len(raw))
-        pieces += (_tag(field), length, head, raw_length, raw)
+        if value is not None:
+            mark, raw = _value(value)
+            pieces += (_head(field, name, mark, len(raw)), raw)
     return b"".join(pieces)
 
 
@@ -90,21 +90,35 @@ def _tag(field: int) -> bytes:
     return write_varint(field << 3 | 2)
 
 
-@lru_cache(maxsize=1024)
-def _head(name: str) -> bytes:
-    """Return a `KeyValue` up to the length of its value."""
-    return write_text(1, name) + _tag(2)
+# An attribute's name and the length of its value leave a few hundred heads.
+@lru_cache(maxsize=2048)
+def _head(field: int, name: str, mark: bytes, length: int) -> bytes:
+    """Return a `KeyValue` as a member of this field, up to its value's own bytes."""
+    opening = _opening(mark, length)
+    key = write_text(1, name) + _tag(2) + write_varint(len(opening) + length)
+    return _tag(field) + write_varint(len(key) + len(opening) + length) + key + opening
 
 
-def _value(value: AttributeValue) -> bytes:
-    """Return an `AnyValue`. The empty text is a value too, and is written out."""
+def _opening(mark: bytes, length: int) -> bytes:
+    return mark + write_varint(length) if mark in _WITH_LENGTH else mark
+
+
+def _value(value: AttributeValue) -> tuple[bytes, bytes]:
+    """Return an `AnyValue` in two: what kind of value it is, and its bytes.
+
+    The empty text is a value too, and is written out.
+    """
     if isinstance(value, str):
-        raw = value.encode()
-        return b"\x0a" + write_varint(len(raw)) + raw
+        return _TEXT, value.encode()
     if isinstance(value, bool):
-        return b"\x10\x01" if value else b"\x10\x00"
+        return _BOOL, _ONE_BYTE[value]
     if isinstance(value, int):
-        return b"\x18" + write_varint(value & _UNSIGNED)
+        return _INT, write_varint(value & _UNSIGNED)
     if isinstance(value, float):
-        return b"\x21" + pack_double(value)
-    return write_message(5, b"".join(write_message(1, _value(each)) for each in value))
+        return _DOUBLE, pack_double(value)
+    return _LIST, b"".join([write_message(1, _whole(each)) for each in value])
+
+
+def _whole(value: AttributeValue) -> bytes:
+    mark, raw = _value(value)
+    return _opening(mark, len(raw)) + raw
