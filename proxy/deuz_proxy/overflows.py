@@ -58,8 +58,10 @@ def window_of(call: Call, runtime: Runtime) -> Window | None:
     asked = call.envelope.window_tokens
     if asked is not None:
         return Window(asked, None, None, "request")
-    beta = header(call.headers, b"anthropic-beta") or b""
-    return runtime.models.window(call.envelope.model, beta=beta.decode("latin-1"))
+    model, beta = call.envelope.model, b""
+    if "claude" in model.lower():
+        beta = header(call.headers, b"anthropic-beta") or b""
+    return runtime.models.window(model, beta=beta.decode("latin-1"))
 
 
 def free_tokens_of(call: Call, used_tokens: int, runtime: Runtime) -> int | None:

@@ -1,9 +1,9 @@
 """Find the members of a body and the turns of its history, without reading them.
 
 Rules:
-- The text is gone through once; every place that is found is proved by the bytes there.
+- Every place that is found is proved by the bytes that stand there.
 - Behind what is known of an earlier request, only the rest is gone through.
-- What is found costs one pass; what is not found so is looked for in two.
+- A long history costs one pass; a short one, or one that hides, is found in two.
 """
 
 import codecs
@@ -24,6 +24,8 @@ from deuz_compiler.wires.members import (
 from deuz_compiler.wires.rules import Rules
 
 _LIST, _TEXT = b"[", b'"'
+# Up to it, finding where the history begins costs more than a second pass.
+_SMALL_BYTES = 8_192
 # A text that is made to be thrown away had better fit into the processor's cache.
 _CHECKED_BYTES = 65_536
 
@@ -56,7 +58,9 @@ def scan(
         NotLifted: not JSON, a key stands twice, or a shape this wire does not have.
     """
     _refuse_no_text(body, known.offset if known else 0)
-    opening = known or _opening(rules, body)
+    opening = known
+    if opening is None and len(body) > _SMALL_BYTES:
+        opening = _opening(rules, body)
     return _scan_rest(rules, body, opening) if opening else _scan(rules, body)
 
 

@@ -202,6 +202,7 @@ def _finished(
 ) -> RequestFinished:
     call, compiled, totals = story.call, story.compiled, story.totals
     target, envelope = call.target, call.envelope
+    address, port = target.address
     return RequestFinished(
         request_id=call.id,
         route=target.route,
@@ -241,8 +242,8 @@ def _finished(
         compactions=compiled.compactions,
         upstream_calls=story.upstream_calls,
         max_output_tokens=envelope.max_output_tokens if envelope else None,
-        server_address=target.address[0],
-        server_port=target.address[1],
+        server_address=address,
+        server_port=port,
         sidecar_mutations=_mutations(verdict, compiled),
         trace=call.trace,
         group=call.group,

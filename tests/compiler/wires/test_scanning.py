@@ -2,6 +2,7 @@ import json
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from deuz_compiler import NotLifted, lift
 from deuz_compiler.wires.lifting import checkpoint_of
@@ -11,11 +12,13 @@ from deuz_compiler.wires.openai_responses.request import RULES as RESPONSES
 from deuz_compiler.wires.scanning import scan
 from deuz_testing.bodies import odd_bodies
 
-TURN = b'{"role":"user","content":"a"}'
+TURN = b'{"role":"user","content":"%b"}' % (b"a" * 10_000)
+SIZES = pytest.mark.parametrize("pad", [b"", b" " * 10_000])
 
 
-@given(odd_bodies())
-def test_members_and_turns_are_where_json_reads_them(body: bytes) -> None:
+@given(odd_bodies(), st.sampled_from([b"", b" " * 10_000]))
+def test_members_and_turns_are_where_json_reads_them(body: bytes, pad: bytes) -> None:
+    body += pad
     whole = json.loads(body.removeprefix(BOM))
 
     members, elements = scan(CHAT, body)
@@ -57,10 +60,11 @@ def test_the_history_is_found_wherever_it_stands(body: bytes) -> None:
         b'{"messages":[%b],"messages":{}}',
     ],
 )
-def test_a_history_that_stands_twice_is_refused(body: bytes) -> None:
+@SIZES
+def test_a_history_that_stands_twice_is_refused(body: bytes, pad: bytes) -> None:
     count = body.count(b"%b")
     with pytest.raises(NotLifted, match="duplicate_key"):
-        scan(CHAT, body % ((TURN,) * count))
+        scan(CHAT, body % ((b'{"role":"user"}',) * count) + pad)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +80,10 @@ def test_a_history_that_stands_twice_is_refused(body: bytes) -> None:
         (b'{"messages":[%b],"a":"%b"}', "not_json"),
     ],
 )
-def test_what_cannot_be_scanned_says_why(body: bytes, reason: str) -> None:
+@SIZES
+def test_what_cannot_be_scanned_says_why(body: bytes, reason: str, pad: bytes) -> None:
     with pytest.raises(NotLifted, match=reason):
-        scan(CHAT, body.replace(b"%b", TURN))
+        scan(CHAT, body.replace(b"%b", TURN) + pad)
 
 
 def test_a_character_on_the_edge_of_two_checked_pieces_is_whole() -> None:
@@ -92,9 +97,10 @@ def test_a_character_on_the_edge_of_two_checked_pieces_is_whole() -> None:
 
 
 @pytest.mark.parametrize("opening", [b'"input"', b'"i\\u006eput"'])
-def test_a_list_of_texts_is_no_history(opening: bytes) -> None:
+@SIZES
+def test_a_list_of_texts_is_no_history(opening: bytes, pad: bytes) -> None:
     with pytest.raises(NotLifted, match="unknown_shape"):
-        scan(RESPONSES, b'{%b:[{"role":"user"},"a"]}' % opening)
+        scan(RESPONSES, b'{%b:[{"role":"user"},"a"]}' % opening + pad)
 
 
 def test_a_text_as_the_whole_history_is_its_one_turn() -> None:
@@ -112,8 +118,9 @@ def test_a_history_that_the_provider_holds_is_refused_before_its_shape(
     held = b"previous" in body
     for history in (b"", b',"input":[]', b',"input":"a"'):
         text = body % (history if held else history[1:] + b',"conversation":"c"')
-        with pytest.raises(NotLifted, match="server_state"):
-            scan(RESPONSES, text.replace(b"{,", b"{"))
+        for pad in (b"", b" " * 10_000):
+            with pytest.raises(NotLifted, match="server_state"):
+                scan(RESPONSES, text.replace(b"{,", b"{") + pad)
 
 
 def test_behind_a_checkpoint_only_the_rest_is_scanned() -> None:
