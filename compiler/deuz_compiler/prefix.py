@@ -61,12 +61,13 @@ class Prefix(msgspec.Struct, frozen=True):
 
     @property
     def heads(self) -> tuple[bytes, bytes, bytes, bytes]:
-        """Digests of the segments ahead of the history, in their `order`."""
-        model, params = self.model.digest, self.params.digest
-        tools, system = self.tools.digest, self.system.digest
-        if self.is_params_last:
-            return model, tools, system, params
-        return model, params, tools, system
+        """Digests of the segments ahead of the history, whatever their order."""
+        return (
+            self.model.digest,
+            self.params.digest,
+            self.tools.digest,
+            self.system.digest,
+        )
 
     @property
     def head_tokens(self) -> int:
@@ -208,9 +209,9 @@ def first_difference(old: Prefix, new: Prefix) -> Difference | None:
     A history that merely ends earlier differs at its end.
     """
     if new.heads != old.heads:
-        for name in new.order:
-            if new.head(name).digest != old.head(name).digest:
-                return Difference(name, 0)
+        order = new.order
+        changed = [n for n in order if new.head(n).digest != old.head(n).digest]
+        return Difference(changed[0], 0)
     shared = common_elements(old, new)
     return None if shared == old.count else Difference("turn", shared)
 
