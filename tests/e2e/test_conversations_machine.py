@@ -59,6 +59,8 @@ LONG = "The river runs past the mill and on to the sea. " * 40
 WINDOWS = (2_500, 1_000_000)
 # A marker that the client sets stands before our block: it is written a turn later.
 BLOCK_TOKENS = 160
+# Working memory of one goal takes some 80.
+TAIL_TOKENS = 120
 # Texts are filled up to whole tokens, turn by turn.
 ROUNDING_TOKENS = 8
 
@@ -286,7 +288,10 @@ class ConversationsMachine(RuleBasedStateMachine):
         branch.sent, branch.sent_head = list(branch.messages), branch.head
         # Behind the client's own marker our block is not written to the cache yet.
         is_whole = branch.style != "marked"
-        branch.cached_tokens = last.usage.input_total if is_whole else 0
+        # What only ends this request is not there in the next one.
+        passing = TAIL_TOKENS if TAIL.encode() in last.body else 0
+        whole_tokens = max(0, last.usage.input_total - passing)
+        branch.cached_tokens = whole_tokens if is_whole else 0
 
     def is_excused(self) -> bool:
         """Tell whether the faults are only summaries that came out too long."""
