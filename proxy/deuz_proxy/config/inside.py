@@ -48,8 +48,8 @@ class TranscriptSource(Section):
         description="Exchanges kept of one scope; the oldest go.",
     )
     min_score: Ratio = Field(
-        # What shares less has a common word with the question and no more.
-        default=Decimal("0.2"),
+        # Exchanges are long: by chance they have more of a question than records do.
+        default=Decimal("0.3"),
         description="Exchanges below this score, 0 to 1, are not offered.",
     )
 

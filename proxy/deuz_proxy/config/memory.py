@@ -37,8 +37,8 @@ class StoreSource(Section):
         default=False, description="Whether context is refused when the source fails."
     )
     min_score: Ratio = Field(
-        # Below, records share little more than "how are you" with the question.
-        default=Decimal("0.15"),
+        # Below, records share a common word with the question, or parts of words.
+        default=Decimal("0.2"),
         description="Records below this score, 0 to 1, are not offered.",
     )
 

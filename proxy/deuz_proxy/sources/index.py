@@ -2,8 +2,9 @@
 
 Rules:
 - The index sees search words only (`words`), so no query can be a syntax error.
-- A score is the share of the best BM25 that the query could reach: 0 to 1, alike for
-  small and large folders. Words that nobody wrote count against it.
+- Chunks are ordered by BM25 with the sidecar's own word weights. A score tells which
+  share of the question's weight a chunk has, 0 to 1, alike for small and large folders.
+  Words that nobody wrote count against it.
 - Ties end at name and position: the same folder and query give the same answer.
 - A file's readers are not held up by who writes it, and see each change as a whole.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 from deuz_proxy.private_files import make_private
 from deuz_proxy.sources.chunks import Chunk
 from deuz_proxy.sources.words import KeptWords, words_of
+from deuz_proxy.weights import FUNCTION_WORDS, word_weight
 
 # Raised whenever words, chunks or tables change: an older file is built anew.
 _VERSION = 1
@@ -33,6 +35,11 @@ _MOST_CHARACTERS = 4_000
 # repetition can add.
 _LEAST_IDF = 1e-6
 _SATURATION = 2.2
+# The rest of a score tells hits with the same words apart.
+_OF_SHARE = 0.85
+# Prose that says `how` and `before` as the question does goes before code that does
+# not, other things being alike.
+_OF_GLUE = 0.13
 
 _SCHEMA = """
 CREATE TABLE changes (number INTEGER);
@@ -51,10 +58,20 @@ CREATE VIRTUAL TABLE words USING fts5(
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab(words, row);
 """
 _TABLES = ("vocabulary", "words", "chunks", "files", "changes")
+# One for each word: what it is worth where it stands, and what repetition, a short
+# chunk and headings make of that.
+_FOUND = """
+SELECT rowid AS row, ? AS share, ? * bm25(words, 2.0, 1.0) AS fit FROM words
+WHERE words MATCH ?
+"""
+# Materialized, because `bm25` cannot be called where rows are grouped.
 _SEARCH = """
-SELECT chunks.name, chunks.chunk, chunks.text, bm25(words, 2.0, 1.0) AS rank
-FROM words JOIN chunks ON chunks.id = words.rowid
-WHERE words MATCH ? ORDER BY rank, chunks.name, chunks.position LIMIT ?
+WITH found AS MATERIALIZED ({})
+SELECT chunks.name, chunks.chunk, chunks.text, share, fit FROM (
+    SELECT row, sum(share) AS share, round(sum(fit), 9) AS fit, name, position
+    FROM found JOIN chunks ON id = row GROUP BY row
+    ORDER BY fit DESC, name, position LIMIT ?
+) JOIN chunks ON chunks.id = row ORDER BY fit DESC, chunks.name, chunks.position
 """
 
 
@@ -76,6 +93,14 @@ class Hit:
     chunk: str
     text: str
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question: words with share and FTS5's idf, and what holds them together."""
+
+    words: Sequence[tuple[str, float, float]]
+    glue: Sequence[tuple[str, float]]
 
 
 class ChunkIndex:
@@ -169,35 +194,42 @@ class ChunkIndex:
 
     def search(self, text: str, *, limit: int, min_score: float) -> Sequence[Hit]:
         """Return the best chunks for the text, none for a text without known words."""
-        words, best = self._weighed(dict.fromkeys(words_of(text[:_MOST_CHARACTERS])))
-        if not words or limit < 1:
+        asked = self._asked(dict.fromkeys(words_of(text[:_MOST_CHARACTERS])))
+        if not asked.words or limit < 1:
             return ()
-        asked = " OR ".join(f'"{word}"' for word in words)
-        rows = self._connection.execute(_SEARCH, (asked, limit)).fetchall()
-        hits = [
-            Hit(name, chunk, text, round(min(1.0, -rank / best), 9))
-            for name, chunk, text, rank in rows
-        ]
-        return tuple(hit for hit in hits if hit.score >= min_score)
+        values: list[object] = []
+        for word, share, idf in asked.words:
+            values += (share, -share / (_SATURATION * idf), f'"{word}"')
+        found = " UNION ALL ".join([_FOUND] * len(asked.words))
+        rows = self._connection.execute(_SEARCH.format(found), (*values, limit))
+        return _scored(rows.fetchall(), asked.glue, min_score)
 
-    def _weighed(self, words: Iterable[str]) -> tuple[Sequence[str], float]:
-        """Return the words worth asking for, and the best score they could reach."""
+    def _asked(self, words: Iterable[str]) -> _Asked:
+        """Return the words worth asking for, as shares of the best possible score."""
         (rows,) = self._connection.execute("SELECT count(*) FROM chunks").fetchone()
-        known: list[tuple[float, str]] = []
+        known: list[tuple[float, str, float]] = []
+        glue: list[tuple[str, float]] = []
         unknown = 0
         for word in words:
             found = self._connection.execute(
                 "SELECT doc FROM vocabulary WHERE term = ?", (word,)
             ).fetchone()
-            if found:
-                known.append((-_idf(rows, found[0]), word))
+            holding = found[0] if found else 0
+            weight = word_weight(rows, holding)
+            if word in FUNCTION_WORDS:
+                glue.append((f" {word} ", _OF_GLUE * weight))
+            elif holding:
+                known.append((-weight, word, _idf(rows, holding)))
             else:
                 unknown += 1
         # Rarest first; equal ones by the alphabet.
         asked = sorted(known)[:_MOST_KNOWN_WORDS]
-        missed = _idf(rows, 0) * min(unknown, _MOST_UNKNOWN_WORDS)
-        weight = missed - sum(negative for negative, _ in asked)
-        return [word for _, word in asked], _SATURATION * weight
+        missed = word_weight(rows, 0) * min(unknown, _MOST_UNKNOWN_WORDS)
+        whole = missed - sum(negative for negative, _, _ in asked)
+        return _Asked(
+            tuple((word, -negative / whole, idf) for negative, word, idf in asked),
+            tuple((said, weight / whole) for said, weight in glue if asked),
+        )
 
     def _columns(self, name: str, title: str, text: str) -> tuple[str, str]:
         """Return what is indexed of a chunk: where it stands, and what it says."""
@@ -228,6 +260,29 @@ class ChunkIndex:
         for statement in _SCHEMA.split(";")[:-1]:
             self._connection.execute(statement)
         self._connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _scored(
+    rows: Iterable[tuple[str, str, str, float, float]],
+    glue: Sequence[tuple[str, float]],
+    min_score: float,
+) -> Sequence[Hit]:
+    """Return the hits with their scores; `rows` end with share and fit, best first."""
+    fits: list[tuple[float, float, tuple[str, str, str]]] = []
+    for name, chunk, text, share, fit in rows:
+        said = text.lower()
+        more = sum(weight for word, weight in glue if word in said)
+        fits.append((round(fit + more, 9), share, (name, chunk, text)))
+    # Equal ones stay in the order of name and position.
+    fits.sort(key=lambda each: -each[0])
+    hits: list[Hit] = []
+    least = 0.0
+    for fit, share, found in reversed(fits):
+        # What fits better is worth no less, though it has fewer of the words.
+        least = max(least, share)
+        score = _OF_SHARE * least + (1 - _OF_SHARE) * min(1.0, fit)
+        hits.append(Hit(*found, round(min(1.0, score), 9)))
+    return tuple(hit for hit in reversed(hits) if hit.score >= min_score)
 
 
 def _idf(rows: int, holding: int) -> float:

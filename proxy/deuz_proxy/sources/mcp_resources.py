@@ -40,7 +40,7 @@ MOST_CHARACTERS = 32_000_000
 _SESSION_OVER = (CONNECTION_CLOSED, INVALID_REQUEST)
 _MOST_PAGES = 100
 # Words that name the resource shift a score; they are no reason to offer a chunk.
-_LEAST_SCORE = 0.05
+_LEAST_SCORE = 0.2
 
 _Answer = TypeVar("_Answer")
 

@@ -27,13 +27,17 @@ from deuz_proxy.memory.records import (
     dropped_key,
 )
 from deuz_proxy.private_files import make_private
-from deuz_proxy.stores.memory_terms import Words, asked_terms, terms_of, weigh_terms
+from deuz_proxy.stores.memory_terms import (
+    Words,
+    asked_terms,
+    rows_to_weigh,
+    terms_of,
+    weigh_terms,
+)
 
 VERSION = 2
 IN_PROCESS = ":memory:"
 _BUSY_SECONDS = 5.0
-# What the index ranks first is weighed again by the score that is told.
-_WEIGHED_PER_HIT, _LEAST_WEIGHED = 4, 80
 
 _SCHEMA = """
 CREATE TABLE records (
@@ -135,7 +139,7 @@ class MemoryFile:
             "asked": " OR ".join(f'"{each}"' for each in _scoped(scope, asked.weights)),
             "scope": scope,
             "now": now,
-            "limit": max(_WEIGHED_PER_HIT * limit, _LEAST_WEIGHED),
+            "limit": rows_to_weigh(limit),
         }
         hits = [
             Hit(_record(row), asked.score(frozenset(str(row[-1]).split())))

@@ -23,7 +23,13 @@ from deuz_proxy.memory.records import (
     Record,
     dropped_key,
 )
-from deuz_proxy.stores.memory_terms import Words, asked_terms, terms_of, weigh_terms
+from deuz_proxy.stores.memory_terms import (
+    Words,
+    asked_terms,
+    rows_to_weigh,
+    terms_of,
+    weigh_terms,
+)
 
 STORE = "memory"
 VERSION = 1
@@ -170,10 +176,12 @@ class PostgresMemory:
             if asked is None or limit < 1:
                 return ()
             named, weights = list(asked.weights), list(asked.weights.values())
-            rows = await connection.fetch(_SEARCH, scope, now, named, weights, limit)
-            return tuple(
+            most = rows_to_weigh(limit)
+            rows = await connection.fetch(_SEARCH, scope, now, named, weights, most)
+            hits = [
                 Hit(_record(row), asked.score(frozenset(row["terms"]))) for row in rows
-            )
+            ]
+            return tuple(sorted(hits, key=lambda hit: -hit.score)[:limit])
 
         return await self._run("search", work)
 

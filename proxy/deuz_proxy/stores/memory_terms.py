@@ -8,12 +8,14 @@ Rules:
   finds 18, its `trigram` 40 (nothing shorter than three characters), words alone 33,
   words with threes 47.
 - A three is marked, so that it is never taken for a word.
-- A score is the share of the asked terms' weight that a record's terms have.
+- A score is the share of the asked terms' weight that a record's terms have, in a set
+  of one record as in one of thousands.
 """
 
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from deuz_proxy.weights import telling, word_weight
 
 Words = Callable[[str], Iterator[str]]
 
@@ -29,6 +31,11 @@ MOST_UNKNOWN_WORDS = 4
 _THREE = 3
 # No word has it: it parts words.
 _MARK = "_"
+# A long record has many words by chance: of two with the same ones the shorter is
+# first. A record of some 100 terms, a paragraph, loses 4 in 100, an endless one 20.
+_OF_LENGTH, _LONG_TERMS = 0.2, 400
+# What the index ranks first is weighed again by the score that is told.
+_WEIGHED_PER_HIT, _LEAST_WEIGHED = 4, 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +46,20 @@ class Asked:
     whole: float
 
     def score(self, terms: Collection[str]) -> float:
-        """Return the share of the question's weight that a record's terms have."""
+        """Return the share of the question's weight that a record's terms have.
+
+        A long record's is a little less.
+        """
         if not self.whole:
             return 0.0
         found = sum(self.weights[term] for term in self.weights if term in terms)
-        return round(min(1.0, found / self.whole), 9)
+        length = _OF_LENGTH * len(terms) / (len(terms) + _LONG_TERMS)
+        return round(min(1.0, found / self.whole) * (1.0 - length), 9)
+
+
+def rows_to_weigh(limit: int) -> int:
+    """Return how many records a store weighs for so many hits."""
+    return max(_WEIGHED_PER_HIT * limit, _LEAST_WEIGHED)
 
 
 def terms_of(text: str, words_of: Words) -> tuple[str, ...]:
@@ -59,9 +75,12 @@ def terms_of(text: str, words_of: Words) -> tuple[str, ...]:
 
 
 def asked_terms(text: str, words_of: Words) -> tuple[str, ...]:
-    """Return the terms of a question, of its start if it is long."""
+    """Return the terms of a question, of its start if it is long.
+
+    What only holds it together is left out.
+    """
     found: dict[str, None] = {}
-    for word in words_of(text[:MOST_CHARACTERS]):
+    for word in telling(words_of(text[:MOST_CHARACTERS])):
         found[word] = None
         found.update(dict.fromkeys(_threes(word)))
     return tuple(found)
@@ -74,19 +93,21 @@ def weigh_terms(
 
     `held` tells for each known term how many of all records have it.
     """
-    known = [(-_weight(records, held[term]), term) for term in terms if held.get(term)]
+    known = [
+        (-word_weight(records, held[term]), term) for term in terms if held.get(term)
+    ]
     if not known:
         return None
     rarest = sorted(known)[:MOST_TERMS]
     weights = {term: -negative for negative, term in rarest}
     words = [term for term in terms if term[0] != _MARK and not held.get(term)]
-    unknown = min(len(words), MOST_UNKNOWN_WORDS) * _weight(records, 0)
+    # With their threes, as known words count: a few that it shares by chance with the
+    # only note there is are no more than that.
+    missing = [
+        1 + sum(not held.get(three) for three in _threes(word)) for word in words
+    ]
+    unknown = sum(missing[:MOST_UNKNOWN_WORDS]) * word_weight(records, 0)
     return Asked(weights, sum(weights.values()) + unknown)
-
-
-def _weight(records: int, holding: int) -> float:
-    """Return a term's weight, above 0 even where every record has it."""
-    return math.log(1 + max(0.0, records - holding + 0.5) / (holding + 0.5))
 
 
 def _threes(word: str) -> Iterator[str]:

@@ -142,7 +142,7 @@ async def test_the_same_folder_and_question_give_the_same_candidates(
 
 
 async def test_hits_below_the_least_score_are_not_offered(open_source: Open) -> None:
-    assert await found(open_source(min_score="0.9"), "return days and more") == []
+    assert await found(open_source(min_score="0.9"), "return days of balloons") == []
 
 
 async def test_changes_are_seen_at_the_next_look(

@@ -121,5 +121,6 @@ async def test_the_index_of_an_older_version_is_made_anew(tmp_path: Path) -> Non
     assert await memory.drop("acme", ["r"], now=3.0) == 1
     assert not await memory.search("acme", "green", limit=9, now=4.0)
     hits = await memory.search("other", "green tree", limit=9, now=4.0)
-    assert [(h.record.id, h.score) for h in hits] == [("s", 1.0)]
+    assert [h.record.id for h in hits] == ["s"]
+    assert hits[0].score > 0.99
     await memory.close()

@@ -6,6 +6,7 @@ from deuz_proxy.sources.words import words_of
 from deuz_proxy.stores.memory_terms import (
     MOST_TERMS,
     asked_terms,
+    rows_to_weigh,
     terms_of,
     weigh_terms,
 )
@@ -87,7 +88,7 @@ def test_the_record_meant_is_the_best_in_every_language(
     assert asked is not None
     scores = {other: asked.score(terms) for other, terms in TERMS.items()}
     assert max(scores, key=lambda other: scores[other]) == name
-    assert scores[name] > 0.15
+    assert scores[name] > 0.1
 
 
 def test_the_only_record_there_is_can_be_found() -> None:
@@ -110,8 +111,8 @@ def test_words_that_nobody_wrote_lower_the_score_but_not_without_end() -> None:
         assert asked is not None
         scores.append(asked.score(terms))
 
-    assert scores[0] == 1.0
-    assert scores[0] > scores[1] > scores[2] > 0.2
+    assert scores[0] > 0.99
+    assert scores[0] > scores[1] > scores[2] > 0.1
 
 
 def test_a_question_without_known_terms_is_none() -> None:
@@ -129,6 +130,36 @@ def test_the_rarest_terms_carry_a_long_question() -> None:
     assert list(asked.weights) == [f"w{number:03}" for number in range(MOST_TERMS)]
 
 
+def test_what_holds_a_question_together_is_no_term() -> None:
+    assert asked_terms("How do these work?", words_of) == ()
+    assert asked_terms("How do refunds work?", words_of) == (
+        asked_terms("refunds", words_of)
+    )
+
+
+def test_of_two_records_with_the_same_words_the_shorter_is_better() -> None:
+    short = frozenset(terms_of("green tea", words_of))
+    long = short | frozenset(terms_of("and cake, served at the lake", words_of))
+
+    asked = weigh_terms(("green", "tea"), held_by([short, long]), 2)
+
+    assert asked is not None
+    assert 0.9 < asked.score(long) < asked.score(short)
+
+
+def test_threes_shared_by_chance_with_the_only_record_are_not_much() -> None:
+    only = frozenset(terms_of("The funding round is over.", words_of))
+
+    asked = weigh_terms(asked_terms("refunds", words_of), held_by([only]), 1)
+
+    assert asked is not None
+    assert asked.score(only) < 0.3
+
+
+def test_a_store_weighs_more_records_than_it_answers_with() -> None:
+    assert (rows_to_weigh(1), rows_to_weigh(20), rows_to_weigh(50)) == (80, 80, 200)
+
+
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_a_score_is_a_share_and_a_text_finds_itself(text: str, other: str) -> None:
     records = [frozenset(terms_of(each, words_of)) for each in (text, other)]
@@ -136,5 +167,5 @@ def test_a_score_is_a_share_and_a_text_finds_itself(text: str, other: str) -> No
     asked = weigh_terms(asked_terms(text, words_of), held_by(records), 2)
 
     if asked is not None:
-        assert asked.score(records[0]) == 1.0
+        assert asked.score(records[0]) > 0.8
         assert 0.0 <= asked.score(records[1]) <= 1.0
