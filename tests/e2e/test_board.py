@@ -295,6 +295,6 @@ def test_prometheus_evaluates_every_rule_and_only_expected_alerts_fire(
 
     firing = {rule["name"] for rule in rules if rule.get("state") == "firing"}
 
-    assert len(rules) == 15
+    assert len(rules) == 16
     assert [rule["name"] for rule in rules if rule["health"] == "err"] == []
     assert firing == set()
