@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 # not; with 20, a word that five of five notes have weighs half of one that a single
 # note has.
 _MORE_TEXTS = 4
+_PASTED_WORDS = 12
 
 _ENGLISH = """
 a about after again all also am an and any are as at be because been before being both
@@ -70,3 +71,12 @@ def word_weight(texts: int, holding: int) -> float:
     """Return the weight of a word that so many of all texts have; always above 0."""
     missing = max(0, texts - holding) + _MORE_TEXTS
     return math.log1p((missing + 0.5) / (holding + 0.5))
+
+
+def counted_unknown(words: int, most: int) -> int:
+    """Return how many of a question's unknown words lower its scores.
+
+    More of them than a question has were pasted with it: they say nothing of what is
+    asked, and must not hide what answers.
+    """
+    return 1 if words > _PASTED_WORDS else min(words, most)

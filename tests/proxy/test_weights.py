@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deuz_proxy.sources.words import words_of
-from deuz_proxy.weights import FUNCTION_WORDS, telling, word_weight
+from deuz_proxy.weights import FUNCTION_WORDS, counted_unknown, telling, word_weight
 
 
 def test_function_words_are_written_as_searches_fold_them() -> None:
@@ -45,3 +45,12 @@ def test_a_word_that_is_everywhere_weighs_little_except_where_little_is() -> Non
     assert shares[0] > 0.5
     assert shares[1] < 0.25
     assert shares[3] < 0.001
+
+
+@pytest.mark.parametrize(
+    ("words", "counted"), [(0, 0), (1, 1), (4, 4), (12, 4), (13, 1), (500, 1)]
+)
+def test_more_unknown_words_than_a_question_has_count_as_one(
+    words: int, counted: int
+) -> None:
+    assert counted_unknown(words, 4) == counted

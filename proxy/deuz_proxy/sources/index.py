@@ -19,7 +19,7 @@ from pathlib import Path
 from deuz_proxy.private_files import make_private
 from deuz_proxy.sources.chunks import Chunk
 from deuz_proxy.sources.words import KeptWords, words_of
-from deuz_proxy.weights import FUNCTION_WORDS, word_weight
+from deuz_proxy.weights import FUNCTION_WORDS, counted_unknown, word_weight
 
 # Raised whenever words, chunks or tables change: an older file is built anew.
 _VERSION = 1
@@ -224,7 +224,8 @@ class ChunkIndex:
                 unknown += 1
         # Rarest first; equal ones by the alphabet.
         asked = sorted(known)[:_MOST_KNOWN_WORDS]
-        missed = word_weight(rows, 0) * min(unknown, _MOST_UNKNOWN_WORDS)
+        unknown = counted_unknown(unknown, _MOST_UNKNOWN_WORDS)
+        missed = word_weight(rows, 0) * unknown
         whole = missed - sum(negative for negative, _, _ in asked)
         return _Asked(
             tuple((word, -negative / whole, idf) for negative, word, idf in asked),

@@ -15,7 +15,7 @@ Rules:
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from deuz_proxy.weights import telling, word_weight
+from deuz_proxy.weights import counted_unknown, telling, word_weight
 
 Words = Callable[[str], Iterator[str]]
 
@@ -106,7 +106,8 @@ def weigh_terms(
     missing = [
         1 + sum(not held.get(three) for three in _threes(word)) for word in words
     ]
-    unknown = sum(missing[:MOST_UNKNOWN_WORDS]) * word_weight(records, 0)
+    counted = missing[: counted_unknown(len(words), MOST_UNKNOWN_WORDS)]
+    unknown = sum(counted) * word_weight(records, 0)
     return Asked(weights, sum(weights.values()) + unknown)
 
 

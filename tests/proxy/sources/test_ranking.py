@@ -207,6 +207,19 @@ async def test_a_score_means_the_same_in_sets_of_any_size(size: int) -> None:
         assert all(score < least[kind] for _, score in found)
 
 
+async def test_what_is_pasted_with_a_question_does_not_hide_the_answer() -> None:
+    chunks: dict[str, Sequence[Chunk]] = {"refunds": [Chunk("1", REFUNDS)]}
+    for number in range(11):
+        chunks[f"n{number}"] = [Chunk("1", SHIPPING.format(number))]
+    log = "\n".join(f"10:{n:02d}:07 basket={41_000 + 7 * n} retry" for n in range(30))
+    least = {"files": LEAST_OF_FILES, "store": LEAST_OF_STORE}
+
+    for kind, search in (await both(chunks)).items():
+        found = await search(f"What do we know about refunds, shortly?\n\n{log}")
+        assert found[0][0] == "refunds"
+        assert found[0][1] > least[kind]
+
+
 @pytest.mark.parametrize(
     ("text", "question"),
     [
