@@ -61,6 +61,9 @@ def select(pool: Pool, policy: Policy) -> Selection:
         absent = Refusal(reason=REQUIRED_ABSENT, blocking=pool.absent, detail=detail)
         return _refused(_empty(pool, policy), policy, absent)
     tally, report, refusal = _admit_needs(pool, policy)
+    if policy.ceiling_tokens is not None:
+        # What was short of the ceiling is not helped by a larger budget.
+        tally.shortage = None
     if refusal is not None:
         return _refused(tally, policy, refusal, report)
     needs_tokens = rendered_tokens(tally, tally.kept, policy)
@@ -129,7 +132,10 @@ def _searched(
             tally.note_shortage(other.shortage)
     if refusal is not None and not found.is_complete:
         refusal = msgspec.structs.replace(refusal, reason=SEARCH_EXHAUSTED)
-    return tally, _report(found, policy, is_legal=refusal is None), refusal
+    # Of needs that cost nothing, the block alone may still be too dear.
+    tokens = rendered_tokens(tally, tally.kept, policy)
+    is_legal = refusal is None and tokens <= ceiling_tokens(policy)
+    return tally, _report(found, policy, is_legal=is_legal), refusal
 
 
 def _report(found: Found, policy: Policy, *, is_legal: bool) -> SearchReport:
@@ -144,9 +150,6 @@ def _report(found: Found, policy: Policy, *, is_legal: bool) -> SearchReport:
 
 def _admit_optional(tally: Tally, policy: Policy) -> None:
     """Let the lower classes contend; from here on the budget is the bound."""
-    if policy.ceiling_tokens is not None:
-        # What was short of the ceiling is not helped by a larger budget.
-        tally.shortage = None
     room = min(policy.budget_tokens, ceiling_tokens(policy)) - _entry_tokens(policy)
     tally.remaining = room - tally.used
     shares = Shares(policy.shares, tally.remaining)

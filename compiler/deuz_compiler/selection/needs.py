@@ -43,14 +43,14 @@ def mandatory_identities(tally: Tally) -> dict[str, list[int]]:
 def required_units(tally: Tally) -> tuple[list[tuple[int, ...]], list[int]]:
     """Return the required groups, and the required records that stand alone.
 
-    A group is needed as long as one of its members is eligible, and is met only when
-    the contents of all are in: half of it would mislead.
+    A group is needed as long as one of its members is eligible and not placed, and is
+    met only when the contents of all are in: half of it would mislead.
     """
     pool = tally.pool
     groups: dict[tuple[int, ...], None] = {}
     singles = []
     for node, requirement in enumerate(pool.requirements):
-        if requirement != "required" or pool.gates[node] is not None:
+        if requirement != "required" or pool.gates[node] or pool.is_placed[node]:
             continue
         if pool.groups[node]:
             groups[pool.groups[node]] = None

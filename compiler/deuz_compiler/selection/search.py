@@ -81,8 +81,10 @@ def list_needs(tally: Tally) -> list[Need]:
         if identity not in tally.identities
     ]
     for group in groups:
-        contents = tuple(dict.fromkeys(pool.identities[node] for node in group))
-        needs.append(_need(pool, "required", contents, group[:1]))
+        contents = dict.fromkeys(pool.identities[node] for node in group)
+        # What is placed is not owed: counted in, it would rule out sets that fit.
+        owed = tuple([each for each in contents if each not in tally.identities])
+        needs.append(_need(pool, "required", owed, group[:1]))
     for identity, forms in by_identity(tally, singles).items():
         needs.append(_need(pool, "required", (identity,), forms))
     return needs

@@ -20,9 +20,14 @@ def need(key: str, tokens: int = 10, /, **fields: object) -> Candidate:
     return Candidate(source="", record_id=key, tokens=tokens, **known)  # type: ignore[arg-type]  # Builder.
 
 
-def run(*candidates: Candidate, tokens: int = 100, **fields: object) -> Selection:
+def run(
+    *candidates: Candidate,
+    tokens: int = 100,
+    placed: Sequence[str] = (),
+    **fields: object,
+) -> Selection:
     policy = msgspec.structs.replace(POLICY, budget_tokens=tokens, **fields)
-    around = Surroundings(now=0.0)
+    around = Surroundings(frozenset(placed), now=0.0)
     offered = [
         candidate
         if candidate.content_identity
@@ -224,6 +229,14 @@ def test_required_group_with_an_ineligible_member_cannot_be_whole() -> None:
         "required group cannot be satisfied: "
         "dependency-ineligible:limit(scope-ineligible)",
     )
+
+
+def test_group_of_which_only_a_placed_member_is_eligible_is_no_need() -> None:
+    members = (grouped("claim"), grouped("limit", scope=NO))
+
+    selection = run(*members, placed=("claim",))
+
+    assert (selection.refusal, selection.nodes) == (None, ())
 
 
 def test_group_is_not_met_by_another_form_of_one_member() -> None:

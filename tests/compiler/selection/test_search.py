@@ -24,6 +24,9 @@ POLICY = Policy(
 )
 
 
+NOTHING: frozenset[str] = frozenset()
+
+
 def record(key: str, identity: str, tokens: int, **fields: object) -> Candidate:
     known = {
         "source": "",
@@ -39,10 +42,13 @@ def record(key: str, identity: str, tokens: int, **fields: object) -> Candidate:
 
 
 def run(
-    candidates: Sequence[Candidate], tokens: int, **fields: object
+    candidates: Sequence[Candidate],
+    tokens: int,
+    placed: frozenset[str] = NOTHING,
+    **fields: object,
 ) -> tuple[Pool, Selection]:
     policy = msgspec.structs.replace(POLICY, budget_tokens=tokens, **fields)
-    around = Surroundings()
+    around = Surroundings(placed)
     pool = build_pool(candidates, policy, around=around, estimate=len)
     return pool, select(pool, policy)
 
@@ -257,6 +263,31 @@ def test_many_needs_do_not_exhaust_the_stack() -> None:
     assert len(selection.nodes) == 1_500
 
 
+# Its own member is dearer than b, or needs b and so can never enter.
+@pytest.mark.parametrize(("tokens", "wanted"), [(8, ()), (7, ("b",))])
+def test_group_owes_only_what_is_not_placed(
+    tokens: int, wanted: tuple[str, ...]
+) -> None:
+    group = {"group_id": "g", "is_group_required": True, "requirement": "required"}
+    members = [
+        record("a", "X", tokens, depends_on=wanted, **group),
+        record("z", "Z", 9, **group),
+    ]
+    other = record("b", "X", 6, requirement="required")
+
+    pool, selection = run([*members, other], 99, frozenset({"z"}))
+
+    assert [pool.keys[node] for node in selection.nodes] == ["b"]
+
+
+def test_block_alone_may_be_too_dear_and_then_no_bundle_exists() -> None:
+    selection = run([], 2, empty_block="rendered")[1]
+
+    assert selection.refusal is not None
+    assert selection.search is not None
+    assert selection.search.outcome == "none"
+
+
 # Brute force.
 
 CONTENTS = "ABC"
@@ -287,14 +318,16 @@ def pools(draw: st.DrawFn) -> list[Candidate]:
     return found
 
 
-def cheapest(candidates: Sequence[Candidate]) -> int | None:
+def cheapest(
+    candidates: Sequence[Candidate], placed: frozenset[str] = NOTHING
+) -> int | None:
     """Return the least declared cost of a legal set, or None: every subset tried."""
     by_key = {candidate.key: candidate for candidate in candidates}
     asked = [c.key for c in candidates if c.requirement in {"mandatory", "required"}]
     costs = [
         rendered([by_key[key] for key in closure])
         for chosen in subsets(asked)
-        if is_legal(by_key, closure := closed(by_key, chosen))
+        if is_legal(by_key, closure := closed(by_key, chosen, placed), placed)
     ]
     return min(costs, default=None)
 
@@ -303,12 +336,14 @@ def subsets(keys: Sequence[str]) -> chain[tuple[str, ...]]:
     return chain.from_iterable(combinations(keys, n) for n in range(len(keys) + 1))
 
 
-def closed(by_key: dict[str, Candidate], keys: Sequence[str]) -> frozenset[str]:
+def closed(
+    by_key: dict[str, Candidate], keys: Sequence[str], placed: frozenset[str]
+) -> frozenset[str]:
     found: set[str] = set()
     wanted = list(keys)
     while wanted:
         key = wanted.pop()
-        if key not in found:
+        if key not in found and key not in placed:
             found.add(key)
             wanted.extend(by_key[key].depends_on)
             if by_key[key].group_id:
@@ -316,8 +351,11 @@ def closed(by_key: dict[str, Candidate], keys: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def is_legal(by_key: dict[str, Candidate], keys: frozenset[str]) -> bool:
+def is_legal(
+    by_key: dict[str, Candidate], keys: frozenset[str], placed: frozenset[str]
+) -> bool:
     contents = [by_key[key].content_identity for key in keys]
+    contents += {by_key[key].content_identity for key in placed}
     if len(set(contents)) < len(contents):
         return False
     if not all(by_key[key].scope.is_eligible for key in keys):
@@ -328,7 +366,8 @@ def is_legal(by_key: dict[str, Candidate], keys: frozenset[str]) -> bool:
         )
         # A required record whose own gate fails is left out, not refused; but a group
         # stays a need while any member is eligible.
-        if candidate.requirement == "discretionary" or is_ignored:
+        is_in = candidate.key in placed
+        if candidate.requirement == "discretionary" or is_ignored or is_in:
             continue
         group = [c for c in by_key.values() if candidate.group_id and c.group_id]
         for need in (
@@ -363,30 +402,38 @@ def test_search_agrees_with_brute_force(
         assert selection.tokens == least
 
 
-def drawn(chance: random.Random) -> list[Candidate]:
+def drawn(chance: random.Random) -> tuple[list[Candidate], frozenset[str]]:
     """Draw a small pool without hypothesis: thousands of them in a few seconds."""
     keys = [f"k{n}" for n in range(chance.randint(2, 7))]
-    return [
-        record(
-            key,
-            chance.choice([*CONTENTS, key]),
-            chance.randint(0, 9),
-            requirement=chance.choice(["mandatory", "required", "discretionary"]),
-            depends_on=tuple(chance.sample(keys, chance.choice([0, 0, 1, 2]))),
-            scope=Eligibility(is_eligible=chance.random() < 0.9),
+    classes = ["mandatory", "required", "discretionary"]
+    group_class = chance.choice(classes)
+    found = []
+    for key in keys:
+        in_group = chance.random() < 0.2
+        found.append(
+            record(
+                key,
+                chance.choice([*CONTENTS, key]),
+                chance.randint(0, 9),
+                requirement=group_class if in_group else chance.choice(classes),
+                depends_on=tuple(chance.sample(keys, chance.choice([0, 0, 1, 2]))),
+                group_id="g" if in_group else None,
+                is_group_required=in_group,
+                scope=Eligibility(is_eligible=chance.random() < 0.9),
+            )
         )
-        for key in keys
-    ]
+    return found, frozenset([key for key in keys if chance.random() < 0.1])
 
 
 def test_greedy_and_exact_stand_the_test_of_thousands_of_pools() -> None:
     chance = random.Random(4)  # Any seed will do; this one makes the run repeatable.
     rescued = proved = cheaper = 0
-    for _ in range(3_000):
-        candidates, tokens = drawn(chance), chance.randint(0, 40)
-        least = cheapest(candidates)
-        greedy = run(candidates, tokens, threshold=1.0, search="greedy")[1]
-        exact = run(candidates, tokens, threshold=1.0)[1]
+    for _ in range(5_000):
+        candidates, placed = drawn(chance)
+        tokens = chance.randint(0, 40)
+        least = cheapest(candidates, placed)
+        greedy = run(candidates, tokens, placed, threshold=1.0, search="greedy")[1]
+        exact = run(candidates, tokens, placed, threshold=1.0)[1]
 
         is_possible = least is not None and least <= tokens
         assert (exact.refusal is None) == is_possible, candidates
