@@ -83,7 +83,8 @@ def explain(
     policy, _, pool = _prepared(candidates, policy, facts, estimate)
     if key not in pool.keys:
         return None
-    return explain_node(pool, policy, pool.keys.index(key))
+    failed = _failed(facts, policy)
+    return explain_node(pool, policy, pool.keys.index(key), failed=failed)
 
 
 def _prepared(

@@ -223,6 +223,36 @@ def test_explanation_goes_by_key() -> None:
     assert nobody is None
 
 
+def test_failed_required_source_is_what_an_explanation_tells() -> None:
+    failed = CompileFacts(sources=(SourceReport("z", "rag", "late", is_required=True),))
+
+    case = explain([record("a", "1")], POLICY, key="a/1", facts=failed, estimate=len)
+
+    assert case is not None
+    assert (case.is_selected, case.reason) == (False, "refused")
+    assert case.detail == "required sources without an answer"
+    assert (case.smallest_budget_tokens, case.is_complete) == (None, True)
+
+
+def test_name_that_is_no_text_costs_no_more_than_its_own_record() -> None:
+    fields = ("source", "kind", "record_id", "revision", "digest")
+    odd = [
+        msgspec.structs.replace(record("a", name), **{name: "caf\udce9"})
+        for name in fields
+    ]
+    needy = record("a", "2", depends_on=("caf\udce9",))
+
+    found = compiled(record("a", "1"), *odd, needy)
+
+    entries = found.manifest.entries
+    assert [e.reason for e in entries] == ["ranked"] + ["malformed"] * 6
+    assert [getattr(e, n) for e, n in zip(entries[1:], fields, strict=False)] == [
+        "caf\ufffd"
+    ] * 5
+    assert entries[6].depends_on == ("caf\ufffd",)
+    assert found.manifest.digest().startswith("sha256:")
+
+
 @st.composite
 def offers(draw: st.DrawFn) -> list[Candidate]:
     return [

@@ -17,7 +17,6 @@ from deuz_compiler.records.policy import Policy
 from deuz_compiler.records.trace import Block, Decision
 from deuz_compiler.selection.engine import (
     Selection,
-    ceiling_tokens,
     opened,
     select,
 )
@@ -62,7 +61,7 @@ def sweep(pool: Pool, policy: Policy, node: int, *, max_steps: int) -> Sweep:
             return Sweep(budget, is_complete=True)
         shortage = selection.shortage_tokens
         is_capped = policy.ceiling_tokens is not None and (
-            selection.refusal is not None or budget >= ceiling_tokens(policy)
+            budget >= policy.ceiling_tokens
         )
         if shortage is None or is_capped:
             return Sweep(None, is_complete=True)
@@ -71,17 +70,28 @@ def sweep(pool: Pool, policy: Policy, node: int, *, max_steps: int) -> Sweep:
 
 
 def explain_node(
-    pool: Pool, policy: Policy, node: int, *, max_steps: int = DEFAULT_STEPS
+    pool: Pool,
+    policy: Policy,
+    node: int,
+    *,
+    max_steps: int = DEFAULT_STEPS,
+    failed: Selection | None = None,
 ) -> Explanation:
-    """Explain one candidate of a pool."""
-    selection = select(pool, policy)
+    """Explain one candidate of a pool.
+
+    `failed` is the refusal that came before any selection, where there was one: no
+    budget lifts that.
+    """
+    selection = failed or select(pool, policy)
     decision = selection.decisions.get(node)
     if selection.refusal is not None and decision and decision.is_selected:
         # Admitted before the refusal came: that admission is void.
         decision = None
     alone = opened(pool, policy)
     needs = alone.added(pool.members(node))
-    found = sweep(pool, policy, node, max_steps=max_steps)
+    found = Sweep(None, is_complete=True)
+    if failed is None:
+        found = sweep(pool, policy, node, max_steps=max_steps)
     return Explanation(
         key=pool.keys[node],
         is_selected=node in selection.nodes,

@@ -2,7 +2,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deuz_compiler.records.candidate import Candidate, Eligibility
+from deuz_compiler.records.candidate import REQUIREMENTS, Candidate, Eligibility
 from deuz_compiler.records.policy import Overhead, Policy, Share
 from deuz_compiler.records.trace import Block
 from deuz_compiler.selection.engine import select
@@ -93,6 +93,22 @@ def test_budget_does_not_lift_a_fixed_ceiling() -> None:
     assert (beyond.smallest_budget_tokens, beyond.is_complete) == (None, True)
 
 
+def test_refusal_below_a_ceiling_may_be_one_of_the_budget() -> None:
+    # Declared 30, and rendered 41; nothing may be dropped, so a budget of 41 is needed.
+    needed = (
+        want("a", requirement="preferred"),
+        want("b", 20, requirement="preferred"),
+    )
+    policy = msgspec.structs.replace(
+        POLICY, budget_tokens=30, ceiling_tokens=100, pricing="declared", repair="none"
+    )
+
+    case = explain_node(pool_of(policy, *needed), policy, 0)
+
+    assert (case.reason, case.detail[:11]) == ("refused", "rendered 40")
+    assert case.smallest_budget_tokens == 17
+
+
 def test_low_score_is_told_beside_the_threshold() -> None:
     group = {"group_id": "g", "is_group_required": True}
     case = explained(
@@ -143,7 +159,8 @@ def test_bounded_sweep_says_that_it_did_not_end() -> None:
             st.integers(0, 9),
             kind=st.sampled_from(["rag", "memory", "skills"]),
             score=st.sampled_from([0.1, 0.5, 0.9]),
-            requirement=st.sampled_from(["mandatory", "required", "discretionary"]),
+            requirement=st.sampled_from(REQUIREMENTS),
+            depends_on=st.sampled_from([(), (), ("a",), ("b", "c")]),
             content_identity=st.sampled_from(["", "x", "y"]),
             projection=st.sampled_from([None, "ab"]),
         ),
@@ -156,6 +173,8 @@ def test_bounded_sweep_says_that_it_did_not_end() -> None:
             {"search": "exact"},
             {"pricing": "declared"},
             {"ceiling_tokens": 40},
+            {"pricing": "declared", "ceiling_tokens": 40, "repair": "none"},
+            {"pricing": "declared", "empty_block": "rendered", "shares": ()},
             {"ranking": ("score", "cost")},
         ]
     ),
