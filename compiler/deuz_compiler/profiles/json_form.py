@@ -55,21 +55,28 @@ def _read(payload: bytes) -> tuple[tuple[Candidate, ...], Policy, CompileFacts]:
     parts = ("candidates", "policy", "facts")
     faults.extend(f"input: unknown field {name}" for name in raw if name not in parts)
     faults.extend(f"input: {name} is missing" for name in parts[:2] if name not in raw)
-    candidates = load_records(
-        Candidate, raw.get("candidates", UNREADABLE), where="candidates", faults=faults
-    )
+    offered = raw.get("candidates", UNREADABLE)
+    candidates = load_records(Candidate, offered, where="candidates", faults=faults)
     policy = load_record(
         Policy, _strict(raw.get("policy", UNREADABLE)), where="policy", faults=faults
     )
     facts = load_record(
         CompileFacts, raw.get("facts", {}), where="facts", faults=faults
     )
-    if policy is not None and faults:
+    if faults:
         # What could be read is looked at too, so that one answer tells all.
-        faults.extend(input_faults(candidates, policy))
+        is_whole = isinstance(offered, list) and len(candidates) == len(offered)
+        placed = _placed_keys(facts) if is_whole else None
+        faults.extend(input_faults(candidates, policy, placed=placed))
     if policy is None or facts is None or faults:
         raise MalformedInput(tuple(faults))
     return candidates, policy, facts
+
+
+def _placed_keys(facts: CompileFacts | None) -> frozenset[str] | None:
+    if facts is None:
+        return None
+    return frozenset([record.key for record in facts.placed])
 
 
 def _strict(policy: object) -> object:

@@ -4,14 +4,23 @@ Rules:
 - One fault per field, and every field is looked at, so a file is put right in one go.
 - A fault names the place and what was expected there; it does not quote the value,
   except a word that is not among the allowed ones.
+- Names in a fault come from outside: they are shown short, printable and on one line.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+MAX_SHOWN_LENGTH = 256
+
+# Control characters could forge lines of a block or log; surrogates are not text.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 UNREADABLE = object()
 """Stands for a text that is not JSON: its fault is told once, where it was read."""
@@ -29,6 +38,16 @@ def parse_json(payload: bytes, *, where: str, faults: list[str]) -> object:
         return UNREADABLE
 
 
+def shown(name: str) -> str:
+    """Return a name as it may stand in a message: short, printable, one line."""
+    return UNPRINTABLE.sub("?", name[:MAX_SHOWN_LENGTH])
+
+
+def encodable(name: str) -> str:
+    """Return a name that UTF-8 can hold: half a surrogate pair becomes U+FFFD."""
+    return HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", name)
+
+
 def load_record(
     record: type[T], raw: object, *, where: str, faults: list[str]
 ) -> T | None:
@@ -37,7 +56,8 @@ def load_record(
         _note(raw, f"{where}: not an object", faults)
         return None
     known = {field.name: field for field in msgspec.structs.fields(record)}
-    found = [f"{where}: unknown field {name}" for name in raw if name not in known]
+    strange = [shown(str(name)) for name in raw if name not in known]
+    found = [f"{where}: unknown field {name}" for name in strange]
     values: dict[str, object] = {}
     for name, field in known.items():
         if name not in raw:
@@ -47,7 +67,7 @@ def load_record(
         try:
             values[name] = msgspec.convert(raw[name], field.type)
         except msgspec.ValidationError as error:
-            found.append(f"{where}: {name}: {error}")
+            found.append(f"{where}: {name}: {shown(str(error))}")
     faults.extend(found)
     return None if found else record(**values)
 

@@ -5,6 +5,7 @@ Rules:
   those that never reached the engine, as they were offered.
 - After a refusal nothing is selected: what was decided against keeps its reason, all
   else is `refused`.
+- A name that is no text, of what never reached the engine, is written with U+FFFD.
 - A source that failed, or else came late, is a fallback where none is given.
 """
 
@@ -15,6 +16,7 @@ import msgspec
 from deuz_compiler.records import reasons
 from deuz_compiler.records.candidate import Candidate
 from deuz_compiler.records.facts import FAILURES, CompileFacts, SourceReport
+from deuz_compiler.records.loading import encodable
 from deuz_compiler.records.manifest import (
     BudgetSummary,
     Manifest,
@@ -66,7 +68,7 @@ def _entries(
     nodes = [*selection.nodes, *_left_out(selection, pool, sources)]
     entries = [_entry_of(selection, pool, node) for node in nodes]
     entries.extend(
-        _entry(candidate, reason=reason, tokens=0)
+        _entry(_encodable(candidate), reason=reason, tokens=0)
         for candidate, reason in sifted.excluded
     )
     return tuple(entries)
@@ -93,6 +95,19 @@ def _entry_of(selection: Selection, pool: Pool, node: int) -> ManifestEntry:
         reason=decision.reason,
         tokens=decision.cost_tokens,
         decision=decision,
+    )
+
+
+def _encodable(candidate: Candidate) -> Candidate:
+    """Return a faulty candidate with names that JSON can hold."""
+    return msgspec.structs.replace(
+        candidate,
+        source=encodable(candidate.source),
+        kind=encodable(candidate.kind),
+        record_id=encodable(candidate.record_id),
+        revision=encodable(candidate.revision),
+        digest=encodable(candidate.digest),
+        depends_on=tuple([encodable(key) for key in candidate.depends_on]),
     )
 
 

@@ -5,12 +5,13 @@ Rules:
 - A fault names keys, fields and numbers, never content.
 - Where the policy excludes faulty records, the first of two equal keys counts, and a
   required group that loses a member is left out whole; a faulty mandatory record is an
-  error all the same, since it may not be left out in silence.
+  error all the same, since it may not be left out in silence. So is a mandatory record
+  whose key stands for something else already.
+- A record that is left out as a duplicate has no say in what becomes of its group.
 - Policies and classes are checked here too, not only where JSON is read: a misspelt
   word must not become a silent default.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,14 +20,9 @@ import msgspec
 from deuz_compiler.errors import MalformedInput
 from deuz_compiler.records import reasons
 from deuz_compiler.records.candidate import REQUIREMENTS, Candidate
-from deuz_compiler.records.loading import load_record
+from deuz_compiler.records.loading import HALF_PAIR, load_record, shown
 from deuz_compiler.records.policy import Policy
-
-MAX_ID_LENGTH = 256
-MAX_PRIORITY = 1_000
-
-# Control characters could forge lines of a block or log; surrogates are not text.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+from deuz_compiler.selection.problems import problems_of_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +38,7 @@ class _Fault:
     position: int
     reason: str
     text: str
+    is_fatal: bool
 
 
 def sift(
@@ -53,41 +50,59 @@ def sift(
         MalformedInput: the policy is malformed; or records are, and the policy does not
             exclude such records or a mandatory one is among them.
     """
-    faults = (*_record_faults(candidates), *_group_faults(candidates))
+    faults = _all_faults(candidates)
     errors = [*_policy_faults(policy)]
     if policy.faults == "raise":
         errors.extend(fault.text for fault in faults)
         errors.extend(_lost_dependencies(candidates, placed))
     else:
-        errors.extend(f.text for f in faults if _is_fatal(candidates[f.position], f))
+        errors.extend(fault.text for fault in faults if fault.is_fatal)
     if errors:
-        raise MalformedInput(tuple(errors))
+        raise MalformedInput(_each_once(errors))
     if not faults:
         return Sifted(tuple(candidates), ())
     return _exclude(candidates, faults)
 
 
-def input_faults(candidates: Sequence[Candidate], policy: Policy) -> tuple[str, ...]:
-    """Return the faults of a policy and of records that may not be all there are.
+def input_faults(
+    candidates: Sequence[Candidate],
+    policy: Policy | None,
+    *,
+    placed: frozenset[str] | None,
+) -> tuple[str, ...]:
+    """Return the faults of what could be read: of a policy, if any, and of records.
 
-    A dependency that nobody offers is none here: what offers it may not be readable.
+    `placed` is None where not all could be read: then a dependency that nobody offers
+    is no fault, since what could not be read may offer it.
     """
-    faults = (*_record_faults(candidates), *_group_faults(candidates))
-    return (*_policy_faults(policy), *[fault.text for fault in faults])
+    found = [] if policy is None else [*_policy_faults(policy)]
+    found.extend(fault.text for fault in _all_faults(candidates))
+    is_strict = policy is None or policy.faults == "raise"
+    if is_strict and placed is not None:
+        found.extend(_lost_dependencies(candidates, placed))
+    return _each_once(found)
 
 
-def _is_fatal(candidate: Candidate, fault: _Fault) -> bool:
+def _all_faults(candidates: Sequence[Candidate]) -> tuple[_Fault, ...]:
+    faults = tuple(_record_faults(candidates))
+    return (*faults, *_group_faults(candidates, _groups(candidates, faults)))
+
+
+def _each_once(faults: Sequence[str]) -> tuple[str, ...]:
+    """Leave out what is said again: a group's fault is that of each member."""
+    return tuple(dict.fromkeys(faults))
+
+
+def _may_go(candidate: Candidate) -> bool:
     # Of an unknown class nobody can say that it may be left out.
-    is_known = candidate.requirement in REQUIREMENTS
-    may_go = is_known and not candidate.is_mandatory
-    return fault.reason == reasons.MALFORMED and not may_go
+    return candidate.requirement in REQUIREMENTS and not candidate.is_mandatory
 
 
 def _exclude(candidates: Sequence[Candidate], faults: Sequence[_Fault]) -> Sifted:
     out: dict[int, str] = {}
     for fault in faults:
         out.setdefault(fault.position, fault.reason)
-    for positions in _groups(candidates).values():
+    for positions in _groups(candidates, faults).values():
         # Half a group would mislead: what is left of it goes too.
         if any(out.get(place) == reasons.MALFORMED for place in positions):
             for place in positions:
@@ -97,64 +112,52 @@ def _exclude(candidates: Sequence[Candidate], faults: Sequence[_Fault]) -> Sifte
 
 
 def _record_faults(candidates: Sequence[Candidate]) -> Iterator[_Fault]:
-    seen: set[str] = set()
+    seen: dict[str, Candidate] = {}
     for position, candidate in enumerate(candidates):
         key = candidate.key
-        if key in seen:
-            text = f"candidate {_shown(key)}: duplicate"
-            yield _Fault(position, reasons.DUPLICATE_RECORD, text)
+        first = seen.get(key)
+        if first is not None:
+            text = f"candidate {shown(key)}: duplicate"
+            is_lost = candidate.is_mandatory and not _is_same(first, candidate)
+            yield _Fault(position, reasons.DUPLICATE_RECORD, text, is_lost)
             continue
-        seen.add(key)
-        for problem in _problems(candidate):
-            text = f"candidate {_shown(key)}: {problem}"
-            yield _Fault(position, reasons.MALFORMED, text)
+        seen[key] = candidate
+        for problem in problems_of_record(candidate, key):
+            text = f"candidate {shown(key)}: {problem}"
+            is_fatal = not _may_go(candidate)
+            yield _Fault(position, reasons.MALFORMED, text, is_fatal)
 
 
-def _problems(candidate: Candidate) -> Iterator[str]:
-    if not 0 < len(candidate.record_id) <= MAX_ID_LENGTH:
-        yield f"id is not 1 to {MAX_ID_LENGTH} characters long"
-    if _UNPRINTABLE.search(candidate.key):
-        yield "id holds a control character"
-    yield from _count_problems(candidate)
-    if candidate.requirement not in REQUIREMENTS:
-        yield f"requirement is not one of {', '.join(REQUIREMENTS)}"
-    # Written so that a NaN fails it too.
-    if not 0.0 <= candidate.score <= 1.0:
-        yield f"score {candidate.score} is outside 0 to 1"
-    if not -MAX_PRIORITY <= candidate.priority <= MAX_PRIORITY:
-        yield f"priority {candidate.priority} is outside -1000 to 1000"
-
-
-def _count_problems(candidate: Candidate) -> Iterator[str]:
-    for name, count in (
-        ("tokens", candidate.tokens),
-        ("label_tokens", candidate.label_tokens),
-        ("projection_tokens", candidate.projection_tokens),
-    ):
-        if count is not None and count < 0:
-            yield f"{name} {count} is negative"
-        elif count is not None and not isinstance(count, int):
-            yield f"{name} is not a whole number"
+def _is_same(first: Candidate, again: Candidate) -> bool:
+    return first.is_mandatory and first.text == again.text
 
 
 def _groups(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Candidate], faults: Sequence[_Fault]
 ) -> Mapping[tuple[str, str], Sequence[int]]:
     """Return the places of each required group's members, by source and group."""
+    again = {f.position: None for f in faults if f.reason == reasons.DUPLICATE_RECORD}
     groups: dict[tuple[str, str], list[int]] = {}
     for position, candidate in enumerate(candidates):
+        if position in again:
+            continue
         if candidate.group_id is not None and candidate.is_group_required:
             group = (candidate.source, candidate.group_id)
             groups.setdefault(group, []).append(position)
     return groups
 
 
-def _group_faults(candidates: Sequence[Candidate]) -> Iterator[_Fault]:
-    for (_, name), positions in sorted(_groups(candidates).items()):
+def _group_faults(
+    candidates: Sequence[Candidate],
+    groups: Mapping[tuple[str, str], Sequence[int]],
+) -> Iterator[_Fault]:
+    for (_, name), positions in sorted(groups.items()):
         classes = sorted({candidates[place].requirement for place in positions})
         if classes[1:]:
-            text = f"group {_shown(name)}: members of classes {', '.join(classes)}"
-            yield from (_Fault(p, reasons.MALFORMED, text) for p in positions)
+            text = f"group {shown(name)}: members of classes {', '.join(classes)}"
+            for place in positions:
+                is_fatal = not _may_go(candidates[place])
+                yield _Fault(place, reasons.MALFORMED, text, is_fatal)
 
 
 def _lost_dependencies(
@@ -162,10 +165,12 @@ def _lost_dependencies(
 ) -> Iterator[str]:
     known = placed.union(candidate.key for candidate in candidates)
     for candidate in candidates:
+        if isinstance(candidate.depends_on, str):
+            continue
         for key in candidate.depends_on:
             if key not in known:
-                name = _shown(candidate.key)
-                yield f"candidate {name}: depends on unknown {_shown(key)}"
+                name = shown(candidate.key)
+                yield f"candidate {name}: depends on unknown {shown(key)}"
 
 
 def _policy_faults(policy: Policy) -> Iterator[str]:
@@ -192,6 +197,8 @@ def _range_faults(policy: Policy) -> Iterator[str]:
         yield f"policy: search_nodes {policy.search_nodes} is below 1"
     if policy.search == "exact" and policy.pricing != "rendered":
         yield "policy: search exact needs pricing rendered"
+    if HALF_PAIR.search("".join(policy.required)):
+        yield "policy: required holds half a surrogate pair"
     yield from _share_faults(policy)
 
 
@@ -199,15 +206,10 @@ def _share_faults(policy: Policy) -> Iterator[str]:
     seen: set[str] = set()
     for share in policy.shares:
         if share.kind in seen:
-            yield f"policy: share {_shown(share.kind)} is given twice"
+            yield f"policy: share {shown(share.kind)} is given twice"
         seen.add(share.kind)
         if share.weight < 0:
-            name = _shown(share.kind)
+            name = shown(share.kind)
             yield f"policy: share {name} weight {share.weight} is negative"
     if policy.shares and not sum(share.weight for share in policy.shares):
         yield "policy: shares add up to nothing"
-
-
-def _shown(name: str) -> str:
-    """Return a name as it may stand in a message: short, printable, one line."""
-    return _UNPRINTABLE.sub("?", name[:MAX_ID_LENGTH])

@@ -77,7 +77,7 @@ def build_pool(
     Keys must be unique; `faults` sees to that before.
 
     Raises:
-        MalformedInput: the estimator counts less than nothing.
+        MalformedInput: the estimator gives no whole number from 0.
     """
     ordered = tuple(sorted(candidates, key=lambda candidate: candidate.key))
     keys = tuple([candidate.key for candidate in ordered])
@@ -128,6 +128,8 @@ def _tokens(text: str, declared: int | None, estimate: Callable[[str], int]) -> 
     if declared is not None:
         return declared
     count = estimate(text)
+    if not isinstance(count, int):
+        raise MalformedInput(("estimator: count is not a whole number",))
     if count < 0:
         raise MalformedInput((f"estimator: count {count} is negative",))
     return count

@@ -93,6 +93,32 @@ def test_records_that_could_be_read_are_judged_beside_those_that_could_not() -> 
     ]
 
 
+def test_records_are_judged_though_the_policy_could_not_be_read() -> None:
+    lost = {**RECORD, "depends_on": ["docs/ghost", "docs/placed"]}
+    facts = {"placed": [{"source": "docs", "record_id": "placed"}]}
+    whole = {"candidates": [lost], "policy": {}, "facts": facts}
+
+    assert faults({"candidates": [RECORD, RECORD], "policy": {"more": 1}}) == [
+        "policy: unknown field more",
+        "policy: budget_tokens is missing",
+        "candidate docs/1: duplicate",
+    ]
+    assert faults(whole) == [
+        "policy: budget_tokens is missing",
+        "candidate docs/1: depends on unknown docs/ghost",
+    ]
+    # Where facts or records are missing, or records may be left out, it is no fault.
+    assert faults({**whole, "facts": 1})[1:] == ["facts: not an object"]
+    assert faults({**whole, "candidates": [lost, 1]})[0] == (
+        "candidates[1]: not an object"
+    )
+    lenient = {"budget_tokens": -1, "faults": "exclude"}
+    assert faults({**whole, "policy": lenient, "more": 1}) == [
+        "input: unknown field more",
+        "policy: budget_tokens -1 is negative",
+    ]
+
+
 @pytest.mark.parametrize(
     ("payload", "told"),
     [

@@ -2,6 +2,7 @@ import msgspec
 
 from deuz_compiler.records.loading import (
     UNREADABLE,
+    encodable,
     load_record,
     load_records,
     parse_json,
@@ -36,6 +37,23 @@ def test_every_field_is_looked_at() -> None:
         "point: y: Expected `float`, got `str`",
         "point: tags: Expected `str`, got `int` - at `$[0]`",
     ]
+
+
+def test_names_from_outside_are_shown_short_and_on_one_line() -> None:
+    faults: list[str] = []
+
+    load_record(
+        Point, {"x": 1, "a\nb\x1b": 1, "c" * 999: 1}, where="point", faults=faults
+    )
+
+    assert faults == [
+        "point: unknown field a?b?",
+        f"point: unknown field {'c' * 256}",
+    ]
+
+
+def test_half_a_surrogate_pair_has_another_character_in_its_place() -> None:
+    assert encodable("caf\udce9 é\n\ud800") == "caf\ufffd é\n\ufffd"
 
 
 def test_whole_numbers_are_not_taken_for_granted() -> None:

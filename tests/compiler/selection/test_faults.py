@@ -21,28 +21,6 @@ def faults(*candidates: Candidate, policy: Policy = STRICT) -> tuple[str, ...]:
     return caught.value.faults
 
 
-@pytest.mark.parametrize(
-    ("fields", "fault"),
-    [
-        ({"tokens": -1}, "tokens -1 is negative"),
-        ({"label_tokens": -2}, "label_tokens -2 is negative"),
-        ({"projection_tokens": -3}, "projection_tokens -3 is negative"),
-        ({"tokens": 1.5}, "tokens is not a whole number"),
-        (
-            {"requirement": "mandtory"},
-            "requirement is not one of mandatory, required, preferred, discretionary",
-        ),
-        ({"score": 1.1}, "score 1.1 is outside 0 to 1"),
-        ({"score": float("nan")}, "score nan is outside 0 to 1"),
-        ({"priority": 1_001}, "priority 1001 is outside -1000 to 1000"),
-        ({"priority": -1_001}, "priority -1001 is outside -1000 to 1000"),
-        ({"depends_on": ("s/ghost",)}, "depends on unknown s/ghost"),
-    ],
-)
-def test_field_out_of_its_range_is_named(fields: dict[str, object], fault: str) -> None:
-    assert faults(record("a", **fields)) == (f"candidate s/a: {fault}",)
-
-
 def test_limits_themselves_are_within_the_limits() -> None:
     records = (
         record("x" * 256, tokens=0, label_tokens=0, projection_tokens=0, score=0.0),
@@ -63,17 +41,18 @@ def test_limits_themselves_are_within_the_limits() -> None:
     assert sift(records, policy, placed=frozenset()) == Sifted(records, ())
 
 
-@pytest.mark.parametrize("key", ["", "x" * 257])
-def test_id_has_1_to_256_characters(key: str) -> None:
-    assert faults(record(key)) == (
-        f"candidate {('s/' + key)[:256]}: id is not 1 to 256 characters long",
+def test_names_are_shown_short_and_on_one_line() -> None:
+    told = "candidate s/a?b: id holds a control character"
+
+    assert faults(record("a\nb")) == (told,)
+    assert faults(record("x" * 300)) == (
+        f"candidate s/{'x' * 254}: id is not 1 to 256 characters long",
     )
 
 
-@pytest.mark.parametrize("character", ["\n", "\x00", "\x7f", "\x85", "\ud800"])
-def test_id_without_control_characters_is_shown_without_them(character: str) -> None:
-    assert faults(record(f"a{character}b")) == (
-        "candidate s/a?b: id holds a control character",
+def test_dependencies_given_as_one_text_are_told_once() -> None:
+    assert faults(record("a", depends_on="s/placed")) == (
+        "candidate s/a: depends_on is no list of keys",
     )
 
 
@@ -91,7 +70,6 @@ def test_all_faults_are_told_at_once_and_none_is_content() -> None:
         "candidate s/a: score 2.0 is outside 0 to 1",
         "candidate s/a: duplicate",
         "group g: members of classes discretionary, preferred",
-        "group g: members of classes discretionary, preferred",
         "candidate s/d: depends on unknown s/nobody",
     )
     assert "SECRET" not in "".join(found)
@@ -107,9 +85,13 @@ def test_faults_of_policy_and_records_are_told_together() -> None:
         "candidate s/b: depends on unknown s/ghost",
     )
     # Where not all records could be read, the ghost may be one of the others.
-    assert input_faults(records, policy) == (
+    assert input_faults(records, policy, placed=None) == (
         "policy: budget_tokens -1 is negative",
         "candidate s/a: tokens -1 is negative",
+    )
+    assert input_faults(records, None, placed=frozenset()) == (
+        "candidate s/a: tokens -1 is negative",
+        "candidate s/b: depends on unknown s/ghost",
     )
 
 
@@ -175,6 +157,36 @@ def test_faulty_mandatory_record_is_an_error_all_the_same() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_lost"),
+    [
+        ({"text": "other", "requirement": "mandatory"}, True),
+        ({"requirement": "preferred"}, True),
+        ({"requirement": "mandatory"}, False),
+    ],
+)
+def test_mandatory_text_is_not_lost_behind_an_equal_key(
+    fields: dict[str, object], is_lost: bool
+) -> None:
+    first, again = record("a", **fields), record("a", requirement="mandatory")
+
+    if is_lost:
+        assert faults(first, again, policy=LENIENT) == ("candidate s/a: duplicate",)
+    else:
+        sifted = sift((first, again), LENIENT, placed=frozenset())
+        assert sifted.excluded == ((again, "duplicate-record"),)
+
+
+def test_duplicate_has_no_say_in_its_group() -> None:
+    grouped = {"group_id": "g", "is_group_required": True}
+    members = (record("a", **grouped), record("b", **grouped))
+    again = record("b", requirement="preferred", **grouped)
+
+    sifted = sift((*members, again), LENIENT, placed=frozenset())
+
+    assert sifted == Sifted(members, ((again, "duplicate-record"),))
+
+
 def test_mandatory_record_offered_twice_is_no_error() -> None:
     twice = record("a", requirement="mandatory")
 
@@ -191,6 +203,7 @@ def test_mandatory_record_offered_twice_is_no_error() -> None:
         ({"overhead": Overhead(0, 0, -1)}, "between_tokens -1 is negative"),
         ({"threshold": 1.5}, "threshold 1.5 is outside 0 to 1"),
         ({"search_nodes": 0}, "search_nodes 0 is below 1"),
+        ({"required": ("a", "\ud800")}, "required holds half a surrogate pair"),
         ({"mandatory_form": "full"}, "mandatory_form: Invalid enum value 'full'"),
         ({"ranking": ("luck",)}, "ranking: Invalid enum value 'luck' - at `$[0]`"),
         (

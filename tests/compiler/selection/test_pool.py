@@ -42,6 +42,17 @@ def test_estimator_that_counts_less_than_nothing_is_an_error() -> None:
         build_pool([record("a")], POLICY, around=Surroundings(), estimate=lambda _: -1)
 
 
+@pytest.mark.parametrize("count", [1.5, None, float("nan")])
+def test_estimator_counts_in_whole_numbers(count: object) -> None:
+    with pytest.raises(MalformedInput, match="estimator: count is not a whole number"):
+        build_pool(
+            [record("a")],
+            POLICY,
+            around=Surroundings(),
+            estimate=lambda _: count,  # type: ignore[arg-type, return-value]  # Wrong.
+        )
+
+
 def test_rendered_price_holds_the_label_and_a_separator() -> None:
     pool = pool_of(
         record("a", tokens=50),

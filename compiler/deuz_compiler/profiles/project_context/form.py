@@ -12,7 +12,7 @@ from typing import Literal
 from deuz_compiler.canonical import canonical_json
 from deuz_compiler.compilation import compile_context
 from deuz_compiler.errors import MalformedInput
-from deuz_compiler.profiles.project_context.records import Declared, load_declared
+from deuz_compiler.profiles.project_context.records import Declared, read_declared
 from deuz_compiler.profiles.project_context.render import Outcome, golden_form
 from deuz_compiler.profiles.project_context.translate import (
     engine_candidate,
@@ -20,6 +20,7 @@ from deuz_compiler.profiles.project_context.translate import (
     rough_tokens,
 )
 from deuz_compiler.records.facts import CompileFacts
+from deuz_compiler.selection.faults import input_faults
 
 BUNDLE_CODE, MALFORMED_CODE, REFUSAL_CODE = 0, 2, 3
 
@@ -43,6 +44,20 @@ def compile_profile(
     fixture, budget = case_of(declared.request.request_id)
     text = golden_form(declared, outcome, fixture=fixture, budget=budget)
     return text, BUNDLE_CODE if outcome.refusal is None else REFUSAL_CODE
+
+
+def load_declared(request: bytes, candidates: bytes, policy: bytes) -> Declared:
+    """Read the three files; where one has faults, judge what could be read as well.
+
+    Raises:
+        MalformedInput: any of them breaks its schema, or they do not belong together.
+    """
+    reading = read_declared(request, candidates, policy)
+    if reading.declared is not None:
+        return reading.declared
+    pool = [engine_candidate(candidate) for candidate in reading.candidates]
+    placed: frozenset[str] | None = frozenset() if reading.is_whole else None
+    raise MalformedInput(reading.faults + input_faults(pool, None, placed=placed))
 
 
 def compile_declared(

@@ -11,7 +11,6 @@ from typing import Literal
 
 import msgspec
 
-from deuz_compiler.errors import MalformedInput
 from deuz_compiler.records.loading import load_record, load_records, parse_json
 
 CANDIDATE_SCHEMA = "project_context.context_candidate.v1"
@@ -86,24 +85,35 @@ class Declared(msgspec.Struct, frozen=True):
     policy: DeclaredPolicy
 
 
-def load_declared(request: bytes, candidates: bytes, policy: bytes) -> Declared:
-    """Read the three files.
+class Reading(msgspec.Struct, frozen=True):
+    """What could be read of the three files, and what is wrong with them.
 
-    Raises:
-        MalformedInput: any of them breaks its schema, or they do not belong together.
+    `is_whole` says that no candidate is missing. `declared` is there without faults.
     """
+
+    declared: Declared | None
+    candidates: tuple[DeclaredCandidate, ...]
+    is_whole: bool
+    faults: tuple[str, ...]
+
+
+def read_declared(request: bytes, candidates: bytes, policy: bytes) -> Reading:
+    """Read the three files, each on its own and as they belong together."""
     faults: list[str] = []
     raw = parse_json(request, where="request", faults=faults)
     asked = load_record(DeclaredRequest, raw, where="request", faults=faults)
     raw = parse_json(policy, where="policy", faults=faults)
     rules = load_record(DeclaredPolicy, raw, where="policy", faults=faults)
+    before = len(faults)
     pool = _pool(candidates, faults)
+    is_whole = len(faults) == before
     faults.extend(_foreign_schemas(asked, pool, rules))
     if asked is not None:
         faults.extend(_request_faults(asked, rules))
-    if asked is None or rules is None or faults:
-        raise MalformedInput(tuple(faults))
-    return Declared(asked, pool, rules)
+    declared = None
+    if asked is not None and rules is not None and not faults:
+        declared = Declared(asked, pool, rules)
+    return Reading(declared, pool, is_whole, tuple(faults))
 
 
 def _pool(payload: bytes, faults: list[str]) -> tuple[DeclaredCandidate, ...]:

@@ -188,6 +188,15 @@ def test_empty_bundle_is_rendered_without_a_body() -> None:
             [candidate("a", depends_on=["z"])],
             "candidate a: depends on unknown z",
         ),
+        (
+            [
+                candidate("a", group_id="g", group_required=True),
+                candidate(
+                    "b", group_id="g", group_required=True, requirement="REQUIRED"
+                ),
+            ],
+            "group g: members of classes discretionary, required",
+        ),
     ],
 )
 def test_input_errors_are_told_before_any_decision(
@@ -212,3 +221,42 @@ def test_case_is_named_by_the_requests_id(
     request_id: str, case: tuple[str, str | None]
 ) -> None:
     assert case_of(request_id) == case
+
+
+def told(candidates: object, **policy: object) -> list[str]:
+    asked = {
+        "request_id": "r",
+        "task_id": "t",
+        "usable_token_budget": 9,
+        "created_at": "now",
+    }
+    text, code = compile_profile(
+        json.dumps(asked).encode(),
+        json.dumps(candidates).encode(),
+        json.dumps({**POLICY, **policy}).encode(),
+    )
+    assert code == 2
+    faults: list[str] = json.loads(text)["error"]["faults"]
+    return faults
+
+
+def test_candidates_are_judged_though_another_file_is_not_readable() -> None:
+    twice = candidate("a", -1)
+    lost = candidate("b", depends_on=["ghost"])
+
+    assert told([twice, twice, lost], mandatory_form="richest") == [
+        "policy: mandatory_form: Invalid enum value 'richest'",
+        "candidate a: tokens -1 is negative",
+        "candidate a: duplicate",
+        "candidate b: depends on unknown ghost",
+    ]
+    assert told([twice], policy_version="v2") == [
+        "request: policy_version is not the policy's",
+        "candidate a: tokens -1 is negative",
+    ]
+
+
+def test_what_an_unreadable_candidate_may_offer_is_not_called_unknown() -> None:
+    assert told([candidate("a", depends_on=["b"]), candidate("b", mood=1)]) == [
+        "candidates[1]: unknown field mood"
+    ]

@@ -2,11 +2,10 @@ import json
 
 import pytest
 
-from deuz_compiler.errors import MalformedInput
 from deuz_compiler.profiles.project_context.records import (
     ORDER_ROLES,
-    Declared,
-    load_declared,
+    Reading,
+    read_declared,
 )
 
 CANDIDATE = {
@@ -35,13 +34,13 @@ REQUEST = {
 POLICY = {"policy_version": "compiler-policy-v1"}
 
 
-def load(
+def read(
     candidate: dict[str, object] | None = None,
     request: dict[str, object] | None = None,
     policy: dict[str, object] | None = None,
-) -> Declared:
-    """Load the sound files with these members changed."""
-    return load_declared(
+) -> Reading:
+    """Read the sound files with these members changed."""
+    return read_declared(
         json.dumps({**REQUEST, **(request or {})}).encode(),
         json.dumps({"candidates": [{**CANDIDATE, **(candidate or {})}]}).encode(),
         json.dumps({**POLICY, **(policy or {})}).encode(),
@@ -49,8 +48,9 @@ def load(
 
 
 def test_required_members_are_enough_and_defaults_are_the_published_ones() -> None:
-    declared = load({"relevance": 1})
+    declared = read({"relevance": 1}).declared
 
+    assert declared is not None
     (candidate,) = declared.candidates
     assert (candidate.token_source, candidate.relevance) == ("approximation", 1.0)
     assert declared.request.policy_version == "compiler-policy-v1"
@@ -96,27 +96,25 @@ def test_required_members_are_enough_and_defaults_are_the_published_ones() -> No
 def test_each_breach_is_a_fault(
     changes: dict[str, dict[str, object]], fault: str
 ) -> None:
-    with pytest.raises(MalformedInput) as caught:
-        load(**changes)
+    reading = read(**changes)
 
-    assert caught.value.faults == (fault,)
+    assert (reading.declared, reading.faults) == (None, (fault,))
 
 
 def test_expected_schema_ids_are_accepted() -> None:
-    declared = load(
+    reading = read(
         {"schema_version": "project_context.context_candidate.v1"},
         {"schema_version": "project_context.context_request.v1"},
         {"schema_version": "project_context.compiler_policy.v1"},
     )
 
-    assert len(declared.candidates) == 1
+    assert reading.declared is not None
+    assert len(reading.candidates) == 1
 
 
 def test_all_three_files_are_read_before_the_faults_are_told() -> None:
-    with pytest.raises(MalformedInput) as caught:
-        load_declared(b"{", b'{"candidates": 1, "extra": 2}', b"[]")
+    faults = read_declared(b"{", b'{"candidates": 1, "extra": 2}', b"[]").faults
 
-    faults = caught.value.faults
     assert faults[0].startswith("request: not JSON")
     assert faults[1:] == (
         "policy: not an object",
@@ -129,11 +127,13 @@ def test_what_could_be_read_is_judged_beside_what_could_not() -> None:
     request = {**REQUEST, "usable_token_budget": -1, "policy_version": "v9"}
     policy = {**POLICY, "schema_version": "v9"}
 
-    with pytest.raises(MalformedInput) as caught:
-        load_declared(json.dumps(request).encode(), b"{", json.dumps(policy).encode())
+    reading = read_declared(
+        json.dumps(request).encode(), b"{", json.dumps(policy).encode()
+    )
 
-    assert caught.value.faults[0].startswith("candidates: not JSON")
-    assert caught.value.faults[1:] == (
+    assert not reading.is_whole
+    assert reading.faults[0].startswith("candidates: not JSON")
+    assert reading.faults[1:] == (
         "policy: schema_version is not project_context.compiler_policy.v1",
         "request: usable_token_budget is negative",
         "request: policy_version is not the policy's",
@@ -141,10 +141,11 @@ def test_what_could_be_read_is_judged_beside_what_could_not() -> None:
 
 
 def test_bare_list_of_candidates_is_accepted() -> None:
-    declared = load_declared(
+    reading = read_declared(
         json.dumps(REQUEST).encode(),
         json.dumps([CANDIDATE]).encode(),
         json.dumps(POLICY).encode(),
     )
 
-    assert declared.candidates[0].candidate_id == "a"
+    assert reading.is_whole
+    assert reading.candidates[0].candidate_id == "a"
