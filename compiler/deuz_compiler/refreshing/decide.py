@@ -178,7 +178,8 @@ def _due_reason(
         return "initial"
     if state.is_requested:
         return "host-request"
-    is_early = step.number - state.last_step < limits.min_steps
+    # A count that began anew, as after a client condensed its history, is not early.
+    is_early = 0 <= step.number - state.last_step < limits.min_steps
     return None if is_early else _changed_reason(state, step)
 
 

@@ -120,6 +120,13 @@ def test_task_that_changed_too_early_stays_due() -> None:
     assert after.reason == "reused"
 
 
+def test_count_that_began_anew_is_not_early() -> None:
+    same, _ = started(begun(), 10, task="t2")
+    _, decision = started(same, 2, task="t2")
+
+    assert decision.reason == "task-changed"
+
+
 def test_request_is_served_once() -> None:
     requested = request_refresh(begun())
 
