@@ -10,7 +10,7 @@ Rules:
 import msgspec
 
 from deuz_compiler.records import reasons
-from deuz_compiler.records.candidate import Candidate
+from deuz_compiler.records.candidate import ELIGIBLE, Candidate
 
 
 class Gate(msgspec.Struct, frozen=True, gc=False):
@@ -25,8 +25,12 @@ def gate_of(candidate: Candidate, now: float | None) -> Gate | None:
 
     `now` is in Unix seconds; without it nothing expires.
     """
-    if _is_over(candidate.expires_at, now):
+    expires_at = candidate.expires_at
+    if expires_at is not None and now is not None and expires_at <= now:
         return Gate(reasons.EXPIRED, "")
+    # Compared whole: nearly all verdicts are this very one.
+    if candidate.scope is candidate.freshness is candidate.authority is ELIGIBLE:
+        return _floor_gate(candidate)
     for code, verdict in (
         (reasons.SCOPE_INELIGIBLE, candidate.scope),
         (reasons.FRESHNESS_INELIGIBLE, candidate.freshness),
@@ -34,11 +38,11 @@ def gate_of(candidate: Candidate, now: float | None) -> Gate | None:
     ):
         if not verdict.is_eligible:
             return Gate(code, verdict.reason)
-    if candidate.form_rank < candidate.min_rank:
-        detail = f"form_rank {candidate.form_rank} below floor {candidate.min_rank}"
-        return Gate(reasons.BELOW_FLOOR, detail)
-    return None
+    return _floor_gate(candidate)
 
 
-def _is_over(expires_at: float | None, now: float | None) -> bool:
-    return expires_at is not None and now is not None and expires_at <= now
+def _floor_gate(candidate: Candidate) -> Gate | None:
+    if candidate.form_rank >= candidate.min_rank:
+        return None
+    detail = f"form_rank {candidate.form_rank} below floor {candidate.min_rank}"
+    return Gate(reasons.BELOW_FLOOR, detail)

@@ -9,6 +9,7 @@ Rules:
 - `costs` are what admission counts, `unpriced` what rendering adds to that.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -79,8 +80,9 @@ def build_pool(
     Raises:
         MalformedInput: the estimator gives no whole number from 0.
     """
-    ordered = tuple(sorted(candidates, key=lambda candidate: candidate.key))
-    keys = tuple([candidate.key for candidate in ordered])
+    by_key = {candidate.key: candidate for candidate in candidates}
+    keys = tuple(sorted(by_key))
+    ordered = tuple([by_key[key] for key in keys])
     number = {key: node for node, key in enumerate(keys)}
     groups = _groups(ordered)
     missing, edges = _edges(ordered, groups, number=number, placed=around.placed)
@@ -170,10 +172,13 @@ def _edges(
     for node, candidate in enumerate(ordered):
         if not candidate.depends_on:
             continue
-        wanted = candidate.depends_on
-        edges[node] = (*[number[key] for key in wanted if key in number], *groups[node])
-        lost = [key for key in wanted if key not in number and key not in placed]
-        missing[node] = lost[0] if lost else ""
+        found: list[int] = []
+        for key in candidate.depends_on:
+            if key in number:
+                found.append(number[key])
+            elif key not in placed:
+                missing[node] = missing[node] or key
+        edges[node] = (*found, *groups[node])
     return tuple(missing), tuple(edges)
 
 
@@ -201,10 +206,12 @@ def _requirements(
 
 def _twins(identities: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
     """Return the identities that more than one candidate has."""
+    counts = Counter(identities)
     by_identity: dict[str, list[int]] = {}
     for node, identity in enumerate(identities):
-        by_identity.setdefault(identity, []).append(node)
-    return {name: tuple(nodes) for name, nodes in by_identity.items() if nodes[1:]}
+        if counts[identity] > 1:
+            by_identity.setdefault(identity, []).append(node)
+    return {name: tuple(nodes) for name, nodes in by_identity.items()}
 
 
 def _absent(

@@ -6,8 +6,6 @@ Rules:
 - Counts are whole numbers from 0. Ranges are written so that a NaN fails them.
 """
 
-from collections.abc import Iterator
-
 from deuz_compiler.records.candidate import REQUIREMENTS, Candidate
 from deuz_compiler.records.loading import HALF_PAIR, UNPRINTABLE
 
@@ -17,37 +15,40 @@ MAX_PRIORITY = 1_000
 
 def problems_of_record(candidate: Candidate, key: str) -> list[str]:
     """Return what is wrong with a record, given its key."""
-    return [
-        *_id_problems(candidate, key),
-        *_name_problems(candidate),
-        *_count_problems(candidate),
-        *_range_problems(candidate),
-    ]
+    # Filled by two functions, not made of generators: every record comes by here.
+    found: list[str] = []
+    _note_names(candidate, key, found)
+    _note_numbers(candidate, found)
+    return found
 
 
-def _id_problems(candidate: Candidate, key: str) -> Iterator[str]:
+def _note_names(candidate: Candidate, key: str, found: list[str]) -> None:
     if not 0 < len(candidate.record_id) <= MAX_ID_LENGTH:
-        yield f"id is not 1 to {MAX_ID_LENGTH} characters long"
+        found.append(f"id is not 1 to {MAX_ID_LENGTH} characters long")
     if not key.isprintable() and UNPRINTABLE.search(key):
-        yield "id holds a control character"
-
-
-def _name_problems(candidate: Candidate) -> Iterator[str]:
+        found.append("id holds a control character")
     if isinstance(candidate.depends_on, str):
         # Its characters would be taken for keys.
-        yield "depends_on is no list of keys"
+        found.append("depends_on is no list of keys")
     if isinstance(candidate.coverage_keys, str):
-        yield "coverage_keys is no list of keys"
-    names = (candidate.kind, candidate.revision, candidate.digest)
-    if "".join((*names, *candidate.depends_on)).isascii():
-        return
-    fields = zip(("kind", "revision", "digest"), names, strict=True)
-    for field, name in (*fields, ("depends_on", "".join(candidate.depends_on))):
+        found.append("coverage_keys is no list of keys")
+    named = f"{candidate.kind}{candidate.revision}{candidate.digest}"
+    if not (named.isascii() and "".join(candidate.depends_on).isascii()):
+        _note_half_pairs(candidate, found)
+
+
+def _note_half_pairs(candidate: Candidate, found: list[str]) -> None:
+    for field, name in (
+        ("kind", candidate.kind),
+        ("revision", candidate.revision),
+        ("digest", candidate.digest),
+        ("depends_on", "".join(candidate.depends_on)),
+    ):
         if HALF_PAIR.search(name):
-            yield f"{field} holds half a surrogate pair"
+            found.append(f"{field} holds half a surrogate pair")
 
 
-def _count_problems(candidate: Candidate) -> Iterator[str]:
+def _note_numbers(candidate: Candidate, found: list[str]) -> None:
     for name, count in (
         ("tokens", candidate.tokens),
         ("label_tokens", candidate.label_tokens),
@@ -56,15 +57,12 @@ def _count_problems(candidate: Candidate) -> Iterator[str]:
         if count is None:
             continue
         if not isinstance(count, int):
-            yield f"{name} is not a whole number"
+            found.append(f"{name} is not a whole number")
         elif count < 0:
-            yield f"{name} {count} is negative"
-
-
-def _range_problems(candidate: Candidate) -> Iterator[str]:
+            found.append(f"{name} {count} is negative")
     if candidate.requirement not in REQUIREMENTS:
-        yield f"requirement is not one of {', '.join(REQUIREMENTS)}"
+        found.append(f"requirement is not one of {', '.join(REQUIREMENTS)}")
     if not 0.0 <= candidate.score <= 1.0:
-        yield f"score {candidate.score} is outside 0 to 1"
+        found.append(f"score {candidate.score} is outside 0 to 1")
     if not -MAX_PRIORITY <= candidate.priority <= MAX_PRIORITY:
-        yield f"priority {candidate.priority} is outside -1000 to 1000"
+        found.append(f"priority {candidate.priority} is outside -1000 to 1000")

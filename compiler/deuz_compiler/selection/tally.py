@@ -77,22 +77,20 @@ class Tally:
         if len(members) == 1 and not edges[members[0]] and not is_in[members[0]]:
             # Most records need nothing.
             return [members[0]], prices[members[0]]
-        order: list[int] = []
-        seen: set[int] = set()
+        found: dict[int, None] = {}
         cost = 0
-        stack = list(reversed(members))
+        stack = [*members[::-1]]
         while stack:
             node = stack.pop()
-            if node in seen or is_in[node]:
+            if is_in[node] or node in found:
                 continue
-            seen.add(node)
-            order.append(node)
+            found[node] = None
             cost += prices[node]
             if limit_tokens is not None and cost > limit_tokens:
                 break
             if edges[node]:
-                stack.extend(reversed(edges[node]))
-        return order, cost
+                stack += edges[node][::-1]
+        return [*found], cost
 
     def cost(self, nodes: Sequence[int]) -> int:
         """Return the price of nodes that are not in yet."""
@@ -165,17 +163,20 @@ class Tally:
 
     def reject(self, node: int, reason: str, *, cost: int = 0, stage: str = "") -> None:
         """Record a "no"; a node admitted later as a dependency overwrites it."""
-        gate = self.pool.gates[node]
+        pool, left = self.pool, self.remaining
+        gate = pool.gates[node]
+        detail = "" if gate is None else gate.detail
+        # By position: there are as many of these as records, and names cost twice that.
         self.decisions[node] = Decision(
-            key=self.pool.keys[node],
-            is_selected=False,
-            reason=reason,
-            requirement=self.pool.requirements[node],
-            stage=stage,
-            detail=gate.detail if gate is not None else "",
-            cost_tokens=cost,
-            before_tokens=self.remaining,
-            after_tokens=self.remaining,
+            pool.keys[node],
+            False,  # noqa: FBT003
+            reason,
+            pool.requirements[node],
+            stage,
+            detail,
+            cost,
+            left,
+            left,
         )
 
 

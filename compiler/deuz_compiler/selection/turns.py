@@ -15,7 +15,7 @@ from deuz_compiler.selection.shares import Shares
 def play_turns(judge: Judge, shares: Shares) -> None:
     """Give each unit of the judge's class its turn."""
     waiting = []
-    for unit in sorted(judge.units(), key=judge.rank):
+    for unit in judge.ranked(judge.units()):
         if not _may_enter(judge, unit):
             continue
         if shares.admits(unit.kind, unit.cost):

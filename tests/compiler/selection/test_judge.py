@@ -1,5 +1,7 @@
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deuz_compiler.records import reasons
 from deuz_compiler.records.candidate import Candidate, Eligibility
@@ -176,6 +178,29 @@ def test_sources_rank_as_listed_and_unknown_ones_last() -> None:
 
     ranks = [judged.rank(unit) for unit in judged.units()]
     assert ranks == [(1, 0), (0, 1), (2, 2)]
+
+
+@given(
+    records=st.lists(
+        st.builds(
+            want,
+            st.sampled_from("abcdefgh"),
+            score=st.sampled_from([0.1, 0.5]),
+            priority=st.integers(-1, 1),
+            group_id=st.sampled_from([None, "g"]),
+            is_group_required=st.just(value=True),
+        ),
+        unique_by=lambda candidate: candidate.key,
+    ),
+    ranking=st.permutations(["priority", "score", "source"]),
+)
+def test_order_of_turns_is_that_of_the_ranks(
+    records: list[Candidate], ranking: list[str]
+) -> None:
+    judged = judge(*records, ranking=tuple(ranking))
+    units = judged.units()[::-1]
+
+    assert judged.ranked(units) == sorted(units, key=judged.rank)
 
 
 def test_drop_touches_open_members_only() -> None:
