@@ -68,6 +68,9 @@ def load_record(
             values[name] = msgspec.convert(raw[name], field.type)
         except msgspec.ValidationError as error:
             found.append(f"{where}: {name}: {shown(str(error))}")
+        except UnicodeEncodeError:
+            # Where one of a few words is expected, half a surrogate pair gets here.
+            found.append(f"{where}: {name}: not Unicode")
     faults.extend(found)
     return None if found else record(**values)
 

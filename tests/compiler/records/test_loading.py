@@ -1,3 +1,5 @@
+from typing import Literal
+
 import msgspec
 
 from deuz_compiler.records.loading import (
@@ -7,6 +9,10 @@ from deuz_compiler.records.loading import (
     load_records,
     parse_json,
 )
+
+
+class Answer(msgspec.Struct):
+    word: Literal["yes", "no"]
 
 
 class Point(msgspec.Struct):
@@ -50,6 +56,14 @@ def test_names_from_outside_are_shown_short_and_on_one_line() -> None:
         "point: unknown field a?b?",
         f"point: unknown field {'c' * 256}",
     ]
+
+
+def test_half_a_surrogate_pair_in_place_of_a_known_word_is_a_fault() -> None:
+    faults: list[str] = []
+
+    load_record(Answer, {"word": "\ud800"}, where="answer", faults=faults)
+
+    assert faults == ["answer: word: not Unicode"]
 
 
 def test_half_a_surrogate_pair_has_another_character_in_its_place() -> None:
