@@ -12,8 +12,9 @@ Rules:
   cheapest form of each content still owed, is too much or no better than the best
   known: each owed content enters as a node of its own, so the sum cannot exceed.
 - Worst case: the limit's number of nodes, and for each a bounded number of records
-  walked, on average. So deep closures end the search early, and it says so; the default
-  of 20 000 nodes is a matter of half a second, whatever the pool.
+  walked, on average. So deep closures end the search early, and it says so, also amid
+  the pricing of a content's forms; the default of 20 000 nodes is a matter of half a
+  second on top of what the greedy choice takes, whatever the pool.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,8 +63,10 @@ def find_cheapest(tally: Tally, *, limit_nodes: int, best: int | None) -> Found:
     needs = list_needs(tally)
     # Few options first: a forced choice costs one node and bounds all the others.
     turns = sorted(range(len(needs)), key=lambda turn: (len(needs[turn].units), turn))
-    search = _Search(tally, [needs[turn] for turn in turns], best=best)
-    is_complete = search.run(limit_nodes)
+    search = _Search(
+        tally, [needs[turn] for turn in turns], best=best, limit_nodes=limit_nodes
+    )
+    is_complete = search.run()
     if search.found is None:
         return Found(None, search.nodes, is_complete)
     chosen = sorted(zip(turns, search.found, strict=True))
@@ -106,10 +109,17 @@ class _Search:
     """Depth first with a stack of its own: needs may be many. Mutable."""
 
     def __init__(
-        self, tally: Tally, needs: Sequence[Need], *, best: int | None
+        self,
+        tally: Tally,
+        needs: Sequence[Need],
+        *,
+        best: int | None,
+        limit_nodes: int,
     ) -> None:
         self.nodes = 0
-        self._walked = 0
+        self._limit_nodes = limit_nodes
+        self._left_to_walk = limit_nodes * WALKED_PER_NODE
+        self._is_cut_off = False
         self.found: list[tuple[int, ...]] | None = None
         self._tally = tally
         self._needs = needs
@@ -120,17 +130,18 @@ class _Search:
         self._chosen: list[tuple[int, ...]] = []
         self._entered: list[list[int]] = []
 
-    def run(self, limit_nodes: int) -> bool:
+    def run(self) -> bool:
         """Try all that may be better than the best; return whether all was tried."""
-        limit_walked = limit_nodes * WALKED_PER_NODE
         open_units = [self._units(0)] if self._may_go_on() else []
         while open_units:
             unit = next(open_units[-1], None)
+            if self._is_cut_off:
+                return False
             if unit is None:
                 open_units.pop()
                 self._step_back()
                 continue
-            if self.nodes == limit_nodes or self._walked >= limit_walked:
+            if self.nodes == self._limit_nodes or self._left_to_walk <= 0:
                 return False
             self.nodes += 1
             if self._enter(unit):
@@ -146,8 +157,13 @@ class _Search:
         if self._is_met(need):
             yield ()
             return
-        cost = self._tally.cost
-        yield from sorted(need.units, key=lambda unit: (cost(self._added(unit)), unit))
+        priced = []
+        for unit in need.units:
+            if self._left_to_walk <= 0:
+                self._is_cut_off = True
+                return
+            priced.append((self._tally.cost(self._added(unit)), unit))
+        yield from [unit for _, unit in sorted(priced)]
         if need.is_deferrable:
             yield ()
 
@@ -167,7 +183,7 @@ class _Search:
 
     def _added(self, unit: tuple[int, ...]) -> list[int]:
         nodes = self._tally.added(unit)
-        self._walked += len(nodes)
+        self._left_to_walk -= len(nodes)
         return nodes
 
     def _step_back(self) -> None:
