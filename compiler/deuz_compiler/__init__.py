@@ -126,6 +126,7 @@ from deuz_compiler.wires.requests import (
     said_text,
     user_text,
 )
+from deuz_compiler.wires.scanner import load_scanner
 from deuz_compiler.wires.usage import Usage
 from deuz_compiler.working_memory.patch import Patched, apply_patch, create_snapshot
 from deuz_compiler.working_memory.snapshot import (
@@ -222,6 +223,7 @@ __all__ = [
     "judge",
     "kept_turns",
     "lift",
+    "load_scanner",
     "lower",
     "matching_baseline",
     "may_read_cache",

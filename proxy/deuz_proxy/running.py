@@ -13,6 +13,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from deuz_compiler import load_scanner
 from deuz_proxy.app import App, Settings, running_app
 from deuz_proxy.config.file import ConfigFile
 from deuz_proxy.errors import ConfigInvalid, SidecarError
@@ -28,6 +29,10 @@ _NOT_EXECUTABLE = 126
 _NOT_FOUND = 127
 _SIGNALLED = 128
 _MOST_SHOWN = 200
+_NO_SCANNER = (
+    "the scanner was not built: long histories that are new cost several times as much;"
+    " install again where there are a C compiler and Python's headers"
+)
 
 Tell = Callable[[str], None]
 
@@ -52,6 +57,8 @@ async def run_until_stopped(
         tune_process()
         tell(f"deuz-sidecar listens on {app.addresses.listen}")
         tell(f"admin page and metrics on {app.addresses.admin}")
+        if load_scanner() is None:
+            tell(_NO_SCANNER)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(
                 _watch_config(app, settings.config_path, environ, look, tell)

@@ -66,6 +66,17 @@ async def test_it_tells_its_addresses_when_both_answer() -> None:
         await ask(listen, request("GET", "/@nobody/x", None))
 
 
+async def test_a_scanner_that_was_not_built_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("deuz_proxy.running.load_scanner", lambda: None)
+
+    async with running(None) as told:
+        await until(lambda: len(told) > 2)
+
+    assert "scanner was not built" in told[2]
+
+
 async def test_a_hangup_without_a_config_is_no_end() -> None:
     async with running(None) as told:
         os.kill(os.getpid(), signal.SIGHUP)

@@ -22,6 +22,7 @@ from deuz_compiler.wires.envelope import (
     Span,
     Turn,
 )
+from deuz_compiler.wires.glancing import Peek, glance_at
 from deuz_compiler.wires.members import object_members
 from deuz_compiler.wires.parts import UNREADABLE
 from deuz_compiler.wires.rendered import has_marker
@@ -62,7 +63,7 @@ def lift_body(
         NotLifted: not JSON, a key stands twice, or a shape this wire does not have.
     """
     members, elements = scan(rules, body, known)
-    turns = _read_turns(rules, elements, seed)
+    turns = _read_turns(rules, body, elements, seed)
     whole = (*known.turns, *turns) if known else tuple(turns)
     return _envelope(rules, body, members, whole, path)
 
@@ -128,26 +129,26 @@ def checkpoint_of(
     )
 
 
-def _read_turns(rules: Rules, elements: Elements, seed: int) -> list[Turn]:
+def _read_turns(rules: Rules, body: bytes, elements: Elements, seed: int) -> list[Turn]:
     read, media, digest = rules.read, rules.media, xxhash.xxh3_128_digest
-    turns = []
+    glanced: dict[int, Peek | None] = {}
+    turns: list[Turn] = []
+    note = turns.append
     try:
-        for start, raw in elements:
-            peek, rendered = read(raw)
-            size = len(raw)
+        for start, end, signature in elements:
+            raw = rendered = body[start:end]
+            if signature not in glanced:
+                glanced[signature] = glance_at(rules.glance, read, signature)
+            peek = glanced[signature]
+            if peek is None:
+                peek, rendered = read(raw)
+            size = end - start
             # Embedded media would count as prose by its length: it is priced by kind.
             is_embedded = size > _EMBEDDED_BYTES and media in raw
-            turns.append(
-                Turn(
-                    start,
-                    start + size,
-                    peek.role,
-                    peek.is_fresh,
-                    peek.opens_calls,
-                    estimate_bytes(raw) if is_embedded else -(-size * 10 // _RATE),
-                    digest(rendered, seed),
-                )
-            )
+            tokens = estimate_bytes(raw) if is_embedded else -(-size * 10 // _RATE)
+            is_fresh, opens_calls = peek.is_fresh, peek.opens_calls
+            key = digest(rendered, seed)
+            note(Turn(start, end, peek.role, is_fresh, opens_calls, tokens, key))
     except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
     return turns

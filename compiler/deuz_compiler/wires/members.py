@@ -22,8 +22,6 @@ _KEY = re.compile(rb'[ \t\n\r,]*"((?:[^"\\]|\\.)*)"[ \t\n\r]*:[ \t\n\r]*', re.DO
 _BETWEEN = re.compile(rb"[ \t\n\r]*,?[ \t\n\r]*")
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _NEXT = b",{"
-# A name is seldom in a text, a tool or a schema ahead of its own place.
-_MOST_TRIES = 4
 BOM = b"\xef\xbb\xbf"
 
 
@@ -70,29 +68,6 @@ def array_elements(text: bytes, *, shift: int = 0) -> list[tuple[int, int]]:
         end = start + len(bytes(value))
         places.append((start + shift, end + shift))
     return places
-
-
-def find_member(text: bytes, name: str) -> tuple[tuple[Member, ...], int] | None:
-    """Return the members ahead of the named one, and where its value starts.
-
-    None if it is not found so, which need not mean that it is not there.
-    """
-    quoted = b'"%b"' % name.encode()
-    at = -1
-    for _ in range(_MOST_TRIES):
-        at = text.find(quoted, at + 1)
-        if at < 0:
-            return None
-        found = _KEY.match(text, at)
-        if found is None:
-            continue
-        try:
-            # Only where a key of the outermost object may stand is this an object.
-            members = object_members(text[:at] + quoted + b":0}")
-        except NotLifted:
-            continue
-        return members[:-1], found.end()
-    return None
 
 
 def step_over(

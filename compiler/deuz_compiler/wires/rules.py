@@ -9,22 +9,17 @@ from typing import Any
 
 import msgspec
 
-
-class Peek(msgspec.Struct, frozen=True, gc=False):
-    """What one turn is: wire-neutral role, fresh user text, calls left open."""
-
-    role: str
-    is_fresh: bool
-    opens_calls: bool
+from deuz_compiler.wires.glancing import NO_GLANCE, Glance, Read
 
 
 class Rules(msgspec.Struct, frozen=True):
     """What is peculiar about one wire's request body.
 
     `read` takes the bytes of a turn and returns what it is and its text as the
-    provider renders it; it may raise `UNREADABLE`. A history that begins with `lone`
-    instead of a list is one turn of the user. Members are known by what `spell` makes
-    of their names; those of the `nested` ones by both names with a dot.
+    provider renders it; it may raise `UNREADABLE`. Turns that are plain to `glance` are
+    what `read` makes of any of them, rendered as they stand. A history that begins with
+    `lone` instead of a list is one turn of the user. Members are known by what `spell`
+    makes of their names; those of the `nested` ones by both names with a dot.
     With one of the `foreign` filled, the body is not understood. What the `hidden` one
     names stands ahead of the prompt and is not in the body. `media` is in a turn that
     may hold embedded media.
@@ -35,7 +30,8 @@ class Rules(msgspec.Struct, frozen=True):
     system: str | None
     params: frozenset[str]
     output_limits: tuple[str, ...]
-    read: Callable[[bytes], tuple[Peek, bytes]]
+    read: Read
+    glance: Glance = NO_GLANCE
     lone: bytes = b""
     # A parameter at its default is as good as absent, and so is one that is null.
     defaults: tuple[tuple[str, Any], ...] = ()

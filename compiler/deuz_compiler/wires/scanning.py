@@ -3,7 +3,8 @@
 Rules:
 - Every place that is found is proved by the bytes that stand there.
 - Behind what is known of an earlier request, only the rest is gone through.
-- A long history costs one pass; a short one, or one that hides, is found in two.
+- The compiled scanner does it in one pass, and gives up what is unusual. What it gives
+  up is scanned with msgspec, and so is all where it was not built: the result is one.
 """
 
 import codecs
@@ -13,25 +14,26 @@ import msgspec
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import Member, Turn
+from deuz_compiler.wires.glancing import UNCLEAR
 from deuz_compiler.wires.members import (
     BOM,
     array_elements,
     end_of_array,
-    find_member,
     object_members,
     step_over,
 )
 from deuz_compiler.wires.rules import Rules
+from deuz_compiler.wires.scanner import load_scanner
 
 _LIST, _TEXT = b"[", b'"'
-# Up to it, finding where the history begins costs more than a second pass.
-_SMALL_BYTES = 8_192
 # A text that is made to be thrown away had better fit into the processor's cache.
 _CHECKED_BYTES = 65_536
+# Where the scanner begins: at the body's start, behind a history's bracket or a turn.
+_WHOLE, _BEHIND_BRACKET, _BEHIND_TURN = 0, 1, 2
 
 Members = tuple[Member, ...]
-Elements = list[tuple[int, bytes]]
-"""Start and text of each."""
+Elements = list[tuple[int, int, int]]
+"""Start, end and signature of each."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -57,23 +59,38 @@ def scan(
     Raises:
         NotLifted: not JSON, a key stands twice, or a shape this wire does not have.
     """
+    found = _scan_at_once(rules, body, known)
+    if found is not None:
+        return found
     _refuse_no_text(body, known.offset if known else 0)
-    opening = known
-    if opening is None and len(body) > _SMALL_BYTES:
-        opening = _opening(rules, body)
-    return _scan_rest(rules, body, opening) if opening else _scan(rules, body)
+    return _scan_rest(rules, body, known) if known else _scan(rules, body)
 
 
-def _opening(rules: Rules, body: bytes) -> Checkpoint | None:
-    """Return a checkpoint right behind the history's bracket; None if it is not found.
-
-    That is a matter of speed: what is found is proved, and `_scan` finds the others.
-    """
-    found = find_member(body, rules.history)
-    if found is None or not body.startswith(_LIST, found[1]):
+def _scan_at_once(
+    rules: Rules, body: bytes, known: Checkpoint | None
+) -> tuple[Members, Elements] | None:
+    scanner = load_scanner()
+    if scanner is None:
         return None
-    before, start = found
-    return Checkpoint(start + 1, b"", start, before, (), 0)
+    origin = _WHOLE
+    if known:
+        origin = _BEHIND_TURN if known.turns else _BEHIND_BRACKET
+    glance = rules.glance
+    found = scanner(
+        body, known.offset if known else 0, origin, rules.history.encode(), *glance.spec
+    )
+    if found is None:
+        return None
+    ahead, start, end, behind, elements = found
+    before = tuple([Member(*each) for each in ahead])
+    if known:
+        before, start = known.before, known.history_start
+    history = Member(rules.history, start, end)
+    members = (*before, history, *[Member(*each) for each in behind])
+    if _is_doubled(members):
+        return None
+    _refuse_held(rules, body, members)
+    return members, _refuse_texts(rules, body, elements)
 
 
 def _scan(rules: Rules, body: bytes) -> tuple[Members, Elements]:
@@ -83,12 +100,12 @@ def _scan(rules: Rules, body: bytes) -> tuple[Members, Elements]:
     history = next((m for m in members if m.key == rules.history), None)
     opener = body[history.start : history.start + 1] if history else b""
     if history and opener == rules.lone:
-        return members, [(history.start, body[history.start : history.end])]
+        return members, [(history.start, history.end, UNCLEAR)]
     if history is None or opener != _LIST:
         raise NotLifted("unknown_shape")
     places = array_elements(body[history.start : history.end], shift=history.start)
-    elements = [(start, body[start:end]) for start, end in places]
-    return members, _refuse_texts(rules, elements)
+    elements = [(start, end, UNCLEAR) for start, end in places]
+    return members, _refuse_texts(rules, body, elements)
 
 
 @lru_cache(maxsize=32)
@@ -107,10 +124,8 @@ def _scan_rest(
     history is little.
     """
     name = rules.history.encode()
-    rest, shift = body, 0
-    if known.digest:
-        stub = b'{"%b":[%b' % (name, b"{}" if known.turns else b"")
-        rest, shift = stub + body[known.offset :], known.offset - len(stub)
+    stub = b'{"%b":[%b' % (name, b"{}" if known.turns else b"")
+    rest, shift = stub + body[known.offset :], known.offset - len(stub)
     try:
         values = _history_decoder(rules.history).decode(rest).turns  # type: ignore[attr-defined]  # Made above.
     except msgspec.ValidationError as fault:
@@ -120,14 +135,15 @@ def _scan_rest(
         raise NotLifted("not_json") from fault
     if known.turns:
         values = values[1:]
-    elements, at = step_over(rest, known.offset - shift, values, shift=shift)
+    stepped, at = step_over(rest, known.offset - shift, values, shift=shift)
     end = end_of_array(rest, at)
     history = Member(rules.history, known.history_start, end + shift)
     members = (*known.before, history, *_behind(name, rest, end, shift))
-    if len({member.key for member in members}) != len(members):
+    if _is_doubled(members):
         raise NotLifted("duplicate_key")
     _refuse_held(rules, body, members)
-    return members, _refuse_texts(rules, elements)
+    elements = [(start, start + len(raw), UNCLEAR) for start, raw in stepped]
+    return members, _refuse_texts(rules, body, elements)
 
 
 def _behind(name: bytes, rest: bytes, end: int, shift: int) -> Members:
@@ -136,6 +152,10 @@ def _behind(name: bytes, rest: bytes, end: int, shift: int) -> Members:
         return ()
     stub = b'{"%b":[]' % name
     return object_members(stub + rest[end:], shift=end + shift - len(stub))[1:]
+
+
+def _is_doubled(members: Members) -> bool:
+    return len({member.key for member in members}) != len(members)
 
 
 def _refuse_no_text(body: bytes, start: int) -> None:
@@ -160,8 +180,8 @@ def _refuse_held(rules: Rules, body: bytes, members: tuple[Member, ...]) -> None
         raise NotLifted("server_state")
 
 
-def _refuse_texts(rules: Rules, elements: Elements) -> Elements:
+def _refuse_texts(rules: Rules, body: bytes, elements: Elements) -> Elements:
     """Refuse a list of texts: only a history as a whole may be one, as its one turn."""
-    if rules.lone == _TEXT and any(raw.startswith(_TEXT) for _, raw in elements):
+    if rules.lone == _TEXT and any(body.startswith(_TEXT, at) for at, *_ in elements):
         raise NotLifted("unknown_shape")
     return elements

@@ -9,7 +9,6 @@ from deuz_compiler import NotLifted
 from deuz_compiler.wires.members import (
     array_elements,
     end_of_array,
-    find_member,
     object_members,
     step_over,
     without_members,
@@ -118,29 +117,6 @@ def test_cutting_members_leaves_the_others_as_json_reads_them(
 
     whole = json.loads(text)
     assert cut == {key: value for key, value in whole.items() if key not in names}
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        (b'{"m":[1]}', ([], 5)),
-        (b'{ "a" : 1 , "m" : [1]}', (["a"], 18)),
-        (b'{"a":"m","m":[1]}', (["a"], 13)),
-        (b'{"a":{"m":2},"m":[1]}', (["a"], 17)),
-        (b'{"a":"\\"m\\":","m":[1]}', (["a"], 18)),
-        # Four others stand ahead of it: it is looked for in another way.
-        (b'{"a":["m","m","m","m"],"m":[1]}', None),
-        (b'{"a":1}', None),
-        (b'["m"]', None),
-        (b'"m"', None),
-    ],
-)
-def test_a_member_is_found_with_those_ahead_of_it(
-    text: bytes, found: tuple[list[str], int] | None
-) -> None:
-    told = find_member(text, "m")
-
-    assert found == (told and ([member.key for member in told[0]], told[1]))
 
 
 @pytest.mark.parametrize(

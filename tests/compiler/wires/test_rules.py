@@ -1,4 +1,5 @@
-from deuz_compiler.wires.rules import Peek, Rules
+from deuz_compiler.wires.glancing import Peek
+from deuz_compiler.wires.rules import Rules
 
 
 def test_a_wire_that_says_no_more_than_it_must_is_a_plain_one() -> None:

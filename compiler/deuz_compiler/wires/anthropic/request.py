@@ -11,8 +11,9 @@ Rules:
 import msgspec
 
 from deuz_compiler.wires.envelope import Envelope
+from deuz_compiler.wires.glancing import Peek, make_glance
 from deuz_compiler.wires.rendered import rendered_turn
-from deuz_compiler.wires.rules import Peek, Rules
+from deuz_compiler.wires.rules import Rules
 from deuz_compiler.wires.writing import Writing
 
 
@@ -70,6 +71,11 @@ RULES = Rules(
     ),
     output_limits=("max_tokens",),
     read=_read,
+    glance=make_glance(
+        roles=("user", "assistant"),
+        text="content",
+        bars=("cache_control", "prompt_cache_breakpoint"),
+    ),
     defaults=(
         ("tool_choice", {"type": "auto"}),
         ("thinking", {"type": "disabled"}),

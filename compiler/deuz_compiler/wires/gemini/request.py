@@ -17,7 +17,8 @@ from deuz_compiler.wires.gemini.pieces import (
     role_of,
     spell,
 )
-from deuz_compiler.wires.rules import Peek, Rules
+from deuz_compiler.wires.glancing import Peek
+from deuz_compiler.wires.rules import Rules
 from deuz_compiler.wires.writing import Writing
 
 

@@ -13,7 +13,8 @@ Rules:
 import msgspec
 
 from deuz_compiler.wires.envelope import Envelope
-from deuz_compiler.wires.rules import Peek, Rules
+from deuz_compiler.wires.glancing import Peek, make_glance
+from deuz_compiler.wires.rules import Rules
 from deuz_compiler.wires.writing import Writing
 
 
@@ -55,6 +56,11 @@ CHAT_RULES = Rules(
     params=_PARAMS,
     output_limits=("options.num_predict",),
     read=_read_message,
+    glance=make_glance(
+        roles=("system", "user", "assistant", "tool"),
+        text="content",
+        seen=("images", "tool_calls"),
+    ),
     nested=("options",),
     defaults=(("think", False),),
     windows=("options.num_ctx",),

@@ -8,8 +8,9 @@ Rules:
 import msgspec
 
 from deuz_compiler.wires.envelope import Envelope
+from deuz_compiler.wires.glancing import Peek, make_glance
 from deuz_compiler.wires.rendered import rendered_turn
-from deuz_compiler.wires.rules import Peek, Rules
+from deuz_compiler.wires.rules import Rules
 from deuz_compiler.wires.writing import Writing
 
 # What is not there is told by identity, which is cheap.
@@ -76,6 +77,12 @@ RULES = Rules(
     ),
     output_limits=("max_completion_tokens", "max_tokens"),
     read=_read,
+    glance=make_glance(
+        roles=("system", "developer", "user", "assistant", "tool", "function"),
+        text="content",
+        seen=("tool_calls", "function_call"),
+        bars=("cache_control", "prompt_cache_breakpoint"),
+    ),
     cache_marker=b'"prompt_cache_breakpoint"',
     marked_only=("prompt_cache_options", b'"explicit"'),
 )

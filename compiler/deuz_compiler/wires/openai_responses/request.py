@@ -14,13 +14,14 @@ import msgspec
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.envelope import Envelope
+from deuz_compiler.wires.glancing import Peek
 from deuz_compiler.wires.openai_responses.items import CALLS, MESSAGE, role_of_item
 from deuz_compiler.wires.openai_responses.rendered import (
     Members,
     rendered_item,
     rendered_text,
 )
-from deuz_compiler.wires.rules import Peek, Rules
+from deuz_compiler.wires.rules import Rules
 from deuz_compiler.wires.writing import Writing
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])

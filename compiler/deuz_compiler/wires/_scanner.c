@@ -1,0 +1,626 @@
+/* Go through a request body once: its members, its turns, and what each turn is at a glance.
+
+Rules:
+- What is found is strict JSON (RFC 8259) in strict UTF-8, checked to the body's last byte.
+- Whatever is unusual is given up, not judged: the caller reads it in another way, which
+  also knows how to name a fault.
+- No byte outside the body is read; a body may be followed by anything.
+- Nothing is called recursively: depth is bounded by a constant, not by the stack.
+
+Built without Python (`-DWITHOUT_PYTHON`) it is what the fuzzer calls.
+*/
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+enum {
+    MOST_DEPTH = 128,   /* Brackets within one value. */
+    MOST_MEMBERS = 64,  /* Of the body itself. */
+    MOST_NAMES = 12,
+    MOST_ROLES = 15,
+    NO_ROLE = MOST_ROLES,
+};
+
+/* How the value of a named member looks, three bits each. */
+enum { ABSENT, NIL, BLANK_TEXT, TEXT, BLANK_LIST, LIST, OBJECT, OTHER };
+
+/* Not at a glance: it is to be read. */
+#define UNCLEAR ((int64_t)-1)
+
+typedef struct {
+    const uint8_t *text;
+    size_t length;
+} Word;
+
+typedef struct {
+    const uint8_t *text;
+    size_t size;
+    size_t at;
+    int has_escape; /* In the string that was passed last. */
+} Walk;
+
+typedef struct {
+    size_t key_start, key_end, start, end;
+} Place;
+
+typedef struct {
+    int64_t start, end, signature;
+} Element;
+
+typedef struct {
+    Word history;
+    Word names[MOST_NAMES]; /* The first is the role's. */
+    size_t name_count;
+    Word roles[MOST_ROLES];
+    size_t role_count;
+} Spec;
+
+typedef struct {
+    Place members[MOST_MEMBERS];
+    size_t member_count;
+    size_t before_count; /* Members ahead of the history. */
+    size_t history_start, history_end;
+    Element *elements;
+    size_t element_count, element_room;
+} Found;
+
+enum { WHOLE, BEHIND_BRACKET, BEHIND_TURN };
+enum { GIVEN_UP, IS_FOUND, NO_MEMORY };
+
+static int peek(const Walk *walk)
+{
+    return walk->at < walk->size ? walk->text[walk->at] : -1;
+}
+
+static int take(Walk *walk, int wanted)
+{
+    if (peek(walk) != wanted)
+        return 0;
+    walk->at++;
+    return 1;
+}
+
+static void skip_space(Walk *walk)
+{
+    for (;;) {
+        int c = peek(walk);
+        if (c != ' ' && c != '\n' && c != '\t' && c != '\r')
+            return;
+        walk->at++;
+    }
+}
+
+static int is_same(Word word, const uint8_t *text, size_t length)
+{
+    return word.length == length && memcmp(word.text, text, length) == 0;
+}
+
+/* Return the length of the UTF-8 sequence of more than one byte here; 0 if it is none. */
+static size_t sequence_length(const uint8_t *text, size_t left)
+{
+    uint8_t first = text[0], low = 0x80, high = 0xBF;
+    size_t length;
+    if (first >= 0xC2 && first <= 0xDF) {
+        length = 2;
+    } else if (first >= 0xE0 && first <= 0xEF) {
+        length = 3;
+        if (first == 0xE0)
+            low = 0xA0;
+        if (first == 0xED)
+            high = 0x9F; /* No surrogates. */
+    } else if (first >= 0xF0 && first <= 0xF4) {
+        length = 4;
+        if (first == 0xF0)
+            low = 0x90;
+        if (first == 0xF4)
+            high = 0x8F;
+    } else {
+        return 0;
+    }
+    if (left < length || text[1] < low || text[1] > high)
+        return 0;
+    for (size_t i = 2; i < length; i++)
+        if (text[i] < 0x80 || text[i] > 0xBF)
+            return 0;
+    return length;
+}
+
+/* Return the number of four hexadecimal digits; -1 if there are none. */
+static int four_digits(const uint8_t *text, size_t left)
+{
+    int value = 0;
+    if (left < 4)
+        return -1;
+    for (int i = 0; i < 4; i++) {
+        int c = text[i], low = c | 0x20;
+        if (c >= '0' && c <= '9')
+            value = value * 16 + (c - '0');
+        else if (low >= 'a' && low <= 'f')
+            value = value * 16 + (low - 'a' + 10);
+        else
+            return -1;
+    }
+    return value;
+}
+
+/* A table, since text that is code is full of these: a jump would often be mispredicted. */
+static const uint8_t SHORT_ESCAPES[256] = {
+    ['"'] = 1, ['\\'] = 1, ['/'] = 1, ['b'] = 1, ['f'] = 1, ['n'] = 1, ['r'] = 1, ['t'] = 1,
+};
+
+/* Return the length of the escape here, a pair of surrogates as one; 0 if it is none. */
+static size_t escape_length(const uint8_t *text, size_t left)
+{
+    int code;
+    if (left < 2)
+        return 0;
+    if (SHORT_ESCAPES[text[1]])
+        return 2;
+    if (text[1] != 'u')
+        return 0;
+    code = four_digits(text + 2, left - 2);
+    if (code < 0 || (code >= 0xDC00 && code <= 0xDFFF))
+        return 0;
+    if (code < 0xD800 || code > 0xDBFF)
+        return 6;
+    if (left < 12 || text[6] != '\\' || text[7] != 'u')
+        return 0;
+    code = four_digits(text + 8, left - 8);
+    return code >= 0xDC00 && code <= 0xDFFF ? 12 : 0;
+}
+
+/* Return where the first byte from here on stands that is not plain text of a string. */
+static size_t plain_until(const uint8_t *text, size_t at, size_t size)
+{
+#ifdef __SSE2__
+    const __m128i space = _mm_set1_epi8(0x20);
+    const __m128i quote = _mm_set1_epi8('"');
+    const __m128i slash = _mm_set1_epi8('\\');
+    while (size - at >= 16) {
+        __m128i piece = _mm_loadu_si128((const __m128i *)(text + at));
+        /* Compared as signed: what is not ASCII is below a space, too. */
+        __m128i odd = _mm_or_si128(
+            _mm_cmplt_epi8(piece, space),
+            _mm_or_si128(_mm_cmpeq_epi8(piece, quote), _mm_cmpeq_epi8(piece, slash)));
+        unsigned mask = (unsigned)_mm_movemask_epi8(odd);
+        if (mask)
+            return at + (size_t)__builtin_ctz(mask);
+        at += 16;
+    }
+#endif
+    while (at < size && text[at] >= 0x20 && text[at] < 0x80 && text[at] != '"'
+           && text[at] != '\\')
+        at++;
+    return at;
+}
+
+static int skip_string(Walk *walk)
+{
+    const uint8_t *text = walk->text;
+    size_t size = walk->size, at = walk->at;
+    if (!take(walk, '"'))
+        return 0;
+    walk->has_escape = 0;
+    for (at++;;) {
+        size_t step = 0;
+        at = plain_until(text, at, size);
+        if (at >= size)
+            return 0;
+        if (text[at] == '"')
+            break;
+        if (text[at] == '\\') {
+            step = escape_length(text + at, size - at);
+            walk->has_escape = 1;
+        } else if (text[at] >= 0x80) {
+            step = sequence_length(text + at, size - at);
+        }
+        if (!step)
+            return 0;
+        at += step;
+    }
+    walk->at = at + 1;
+    return 1;
+}
+
+static int skip_digits(Walk *walk)
+{
+    size_t start = walk->at;
+    for (;;) {
+        int c = peek(walk);
+        if (c < '0' || c > '9')
+            return walk->at > start;
+        walk->at++;
+    }
+}
+
+static int skip_number(Walk *walk)
+{
+    take(walk, '-');
+    if (!take(walk, '0') && !skip_digits(walk))
+        return 0;
+    if (take(walk, '.') && !skip_digits(walk))
+        return 0;
+    if (take(walk, 'e') || take(walk, 'E')) {
+        if (!take(walk, '+'))
+            take(walk, '-');
+        return skip_digits(walk);
+    }
+    return 1;
+}
+
+static int skip_word(Walk *walk, const char *word, size_t length)
+{
+    if (walk->size - walk->at < length || memcmp(walk->text + walk->at, word, length))
+        return 0;
+    walk->at += length;
+    return 1;
+}
+
+static int skip_key(Walk *walk)
+{
+    if (!skip_string(walk))
+        return 0;
+    skip_space(walk);
+    if (!take(walk, ':'))
+        return 0;
+    skip_space(walk);
+    return 1;
+}
+
+static int skip_scalar(Walk *walk)
+{
+    switch (peek(walk)) {
+    case '"':
+        return skip_string(walk);
+    case 't':
+        return skip_word(walk, "true", 4);
+    case 'f':
+        return skip_word(walk, "false", 5);
+    case 'n':
+        return skip_word(walk, "null", 4);
+    default:
+        return skip_number(walk);
+    }
+}
+
+/* Pass the value that starts here, blanks around it not among its bytes. */
+static int skip_value(Walk *walk)
+{
+    uint8_t closers[MOST_DEPTH];
+    size_t depth = 0;
+    for (;;) {
+        int opener = peek(walk);
+        if (opener == '{' || opener == '[') {
+            int closer = opener == '{' ? '}' : ']';
+            walk->at++;
+            skip_space(walk);
+            if (!take(walk, closer)) {
+                if (depth == MOST_DEPTH)
+                    return 0;
+                closers[depth++] = (uint8_t)closer;
+                if (closer == '}' && !skip_key(walk))
+                    return 0;
+                continue;
+            }
+        } else if (!skip_scalar(walk)) {
+            return 0;
+        }
+        /* Behind a value: the ends of what it stands in, or the next one. */
+        for (;;) {
+            if (!depth)
+                return 1;
+            skip_space(walk);
+            if (take(walk, ','))
+                break;
+            if (!take(walk, closers[depth - 1]))
+                return 0;
+            depth--;
+        }
+        skip_space(walk);
+        if (closers[depth - 1] == '}' && !skip_key(walk))
+            return 0;
+    }
+}
+
+static int looks_like(const uint8_t *value, size_t length)
+{
+    switch (value[0]) {
+    case 'n':
+        return NIL;
+    case '"':
+        return length == 2 ? BLANK_TEXT : TEXT;
+    case '[':
+        return length == 2 ? BLANK_LIST : LIST;
+    case '{':
+        return OBJECT;
+    default:
+        return OTHER;
+    }
+}
+
+static int64_t role_in(const Spec *spec, const uint8_t *value, size_t length)
+{
+    if (value[0] != '"')
+        return NO_ROLE;
+    for (size_t i = 0; i < spec->role_count; i++)
+        if (is_same(spec->roles[i], value + 1, length - 2))
+            return (int64_t)i;
+    return NO_ROLE;
+}
+
+/* Pass a turn and note what its named members look like. */
+static int skip_turn(Walk *walk, const Spec *spec, int64_t *signature)
+{
+    int64_t seen = 0, role = NO_ROLE;
+    int is_unclear = 0;
+    *signature = UNCLEAR;
+    if (!spec->name_count || peek(walk) != '{')
+        return skip_value(walk);
+    walk->at++;
+    skip_space(walk);
+    if (take(walk, '}'))
+        return 1;
+    for (;;) {
+        const uint8_t *key = walk->text + walk->at + 1;
+        size_t start, name = 0;
+        if (!skip_string(walk))
+            return 0;
+        /* An escape may spell any of the names. */
+        is_unclear |= walk->has_escape;
+        size_t length = (size_t)(walk->text + walk->at - 1 - key);
+        while (name < spec->name_count && !is_same(spec->names[name], key, length))
+            name++;
+        skip_space(walk);
+        if (!take(walk, ':'))
+            return 0;
+        skip_space(walk);
+        start = walk->at;
+        if (!skip_value(walk))
+            return 0;
+        if (name < spec->name_count) {
+            const uint8_t *value = walk->text + start;
+            int shift = 4 + 3 * (int)name;
+            is_unclear |= (int)(seen >> shift & 7);
+            seen |= (int64_t)looks_like(value, walk->at - start) << shift;
+            if (!name)
+                role = role_in(spec, value, walk->at - start);
+        }
+        skip_space(walk);
+        if (take(walk, '}'))
+            break;
+        if (!take(walk, ','))
+            return 0;
+        skip_space(walk);
+    }
+    if (!is_unclear && role != NO_ROLE)
+        *signature = seen | role;
+    return 1;
+}
+
+static int note_element(Found *found, size_t start, size_t end, int64_t signature)
+{
+    if (found->element_count == found->element_room) {
+        size_t room = found->element_room ? found->element_room * 4 : 64;
+        Element *larger = realloc(found->elements, room * sizeof *larger);
+        if (!larger)
+            return NO_MEMORY;
+        found->elements = larger;
+        found->element_room = room;
+    }
+    found->elements[found->element_count++] =
+        (Element){(int64_t)start, (int64_t)end, signature};
+    return IS_FOUND;
+}
+
+/* Pass the history's turns and its closing bracket. */
+static int scan_history(Walk *walk, const Spec *spec, Found *found, int is_behind_turn)
+{
+    skip_space(walk);
+    if (!take(walk, ']')) {
+        if (is_behind_turn && !take(walk, ','))
+            return GIVEN_UP;
+        for (;;) {
+            int64_t signature;
+            size_t start;
+            int status;
+            skip_space(walk);
+            start = walk->at;
+            if (!skip_turn(walk, spec, &signature))
+                return GIVEN_UP;
+            status = note_element(found, start, walk->at, signature);
+            if (status != IS_FOUND)
+                return status;
+            skip_space(walk);
+            if (take(walk, ']'))
+                break;
+            if (!take(walk, ','))
+                return GIVEN_UP;
+        }
+    }
+    found->history_end = walk->at;
+    return IS_FOUND;
+}
+
+/* Pass one member of the body; the history's turns are looked at one by one. */
+static int scan_member(Walk *walk, const Spec *spec, Found *found)
+{
+    Place place;
+    place.key_start = walk->at + 1;
+    if (!skip_string(walk) || walk->has_escape)
+        return GIVEN_UP;
+    place.key_end = walk->at - 1;
+    skip_space(walk);
+    if (!take(walk, ':'))
+        return GIVEN_UP;
+    skip_space(walk);
+    place.start = walk->at;
+    if (is_same(spec->history, walk->text + place.key_start,
+                place.key_end - place.key_start)) {
+        if (found->history_start || !take(walk, '['))
+            return GIVEN_UP;
+        found->history_start = place.start;
+        found->before_count = found->member_count;
+        return scan_history(walk, spec, found, 0);
+    }
+    if (!skip_value(walk) || found->member_count == MOST_MEMBERS)
+        return GIVEN_UP;
+    place.end = walk->at;
+    found->members[found->member_count++] = place;
+    return IS_FOUND;
+}
+
+/* Scan from `walk->at` on, which `from` says to be the body's start or in its history. */
+static int scan_body(Walk *walk, const Spec *spec, int from, Found *found)
+{
+    int status;
+    memset(found, 0, sizeof *found);
+    if (from == WHOLE) {
+        skip_space(walk);
+        if (!take(walk, '{'))
+            return GIVEN_UP;
+        skip_space(walk);
+        status = scan_member(walk, spec, found);
+    } else {
+        status = scan_history(walk, spec, found, from == BEHIND_TURN);
+        found->history_start = 1; /* It must not come again. */
+    }
+    while (status == IS_FOUND) {
+        skip_space(walk);
+        if (take(walk, '}'))
+            break;
+        if (!take(walk, ','))
+            return GIVEN_UP;
+        skip_space(walk);
+        status = scan_member(walk, spec, found);
+    }
+    if (status != IS_FOUND)
+        return status;
+    skip_space(walk);
+    return walk->at == walk->size && found->history_start ? IS_FOUND : GIVEN_UP;
+}
+
+/* Read words that a NUL each ends; return how many there are, at most `most`. */
+static size_t read_words(const uint8_t *text, size_t size, Word *words, size_t most)
+{
+    size_t count = 0, start = 0;
+    for (size_t at = 0; at < size && count < most; at++) {
+        if (text[at])
+            continue;
+        words[count++] = (Word){text + start, at - start};
+        start = at + 1;
+    }
+    return count;
+}
+
+#ifndef WITHOUT_PYTHON
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+
+/* Put the value into the tuple; it is the tuple's from now on, or nobody's. */
+static int put(PyObject *tuple, Py_ssize_t at, PyObject *value)
+{
+    if (!value)
+        return 0;
+    return PyTuple_SetItem(tuple, at, value) == 0;
+}
+
+static PyObject *as_members(const Walk *walk, const Place *places, size_t count)
+{
+    PyObject *members = PyTuple_New((Py_ssize_t)count);
+    for (size_t i = 0; members && i < count; i++) {
+        const Place *place = &places[i];
+        PyObject *member = Py_BuildValue(
+            "(s#nn)", (const char *)walk->text + place->key_start,
+            (Py_ssize_t)(place->key_end - place->key_start), (Py_ssize_t)place->start,
+            (Py_ssize_t)place->end);
+        if (!put(members, (Py_ssize_t)i, member))
+            Py_CLEAR(members);
+    }
+    return members;
+}
+
+static PyObject *as_triple(const Element *element)
+{
+    PyObject *triple = PyTuple_New(3);
+    if (triple
+        && !(put(triple, 0, PyLong_FromLongLong(element->start))
+             && put(triple, 1, PyLong_FromLongLong(element->end))
+             && put(triple, 2, PyLong_FromLongLong(element->signature))))
+        Py_CLEAR(triple);
+    return triple;
+}
+
+static PyObject *as_elements(const Found *found)
+{
+    PyObject *elements = PyList_New((Py_ssize_t)found->element_count);
+    for (size_t i = 0; elements && i < found->element_count; i++) {
+        PyObject *triple = as_triple(&found->elements[i]);
+        /* The list takes it over, also where it fails. */
+        if (!triple || PyList_SetItem(elements, (Py_ssize_t)i, triple) < 0)
+            Py_CLEAR(elements);
+    }
+    return elements;
+}
+
+static PyObject *as_result(const Walk *walk, const Found *found)
+{
+    return Py_BuildValue(
+        "(NnnNN)", as_members(walk, found->members, found->before_count),
+        (Py_ssize_t)found->history_start, (Py_ssize_t)found->history_end,
+        as_members(walk, found->members + found->before_count,
+                   found->member_count - found->before_count),
+        as_elements(found));
+}
+
+static PyObject *scan(PyObject *module, PyObject *arguments)
+{
+    const char *body, *history, *names, *roles;
+    Py_ssize_t size, at, history_size, names_size, roles_size;
+    int from, status;
+    PyObject *result = NULL;
+    Found found;
+    Spec spec;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#niy#y#y#", &body, &size, &at, &from, &history,
+                          &history_size, &names, &names_size, &roles, &roles_size))
+        return NULL;
+    if (at < 0 || at > size) {
+        PyErr_SetString(PyExc_ValueError, "at: not a place in the body");
+        return NULL;
+    }
+    spec.history = (Word){(const uint8_t *)history, (size_t)history_size};
+    spec.name_count = read_words((const uint8_t *)names, (size_t)names_size, spec.names,
+                                 MOST_NAMES);
+    spec.role_count = read_words((const uint8_t *)roles, (size_t)roles_size, spec.roles,
+                                 MOST_ROLES);
+    Walk walk = {(const uint8_t *)body, (size_t)size, (size_t)at, 0};
+    status = scan_body(&walk, &spec, from, &found);
+    if (status == IS_FOUND)
+        result = as_result(&walk, &found);
+    else if (status == NO_MEMORY)
+        PyErr_NoMemory();
+    else
+        result = Py_NewRef(Py_None);
+    free(found.elements);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"scan", scan, METH_VARARGS, "See scanning.py."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_scanner", "One pass over a request body.", 0, methods,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__scanner(void)
+{
+    return PyModule_Create(&definition);
+}
+#endif

@@ -1,0 +1,70 @@
+/* Feeds the scanner bodies that are cut and changed at random, each in a block of memory
+   of its very size: the sanitizer that this is built with ends it at the first byte that
+   is read or written outside. The numbers are the same in each run. */
+#include "_scanner.c"
+
+#include <stdio.h>
+
+static const char *SEEDS[] = {
+    "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"a\"},"
+    "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u00e4\\n\"}]},"
+    "{\"content\":null,\"role\":\"assistant\",\"tool_calls\":[{}]}],\"n\":1.5e-3}",
+    " { \"messages\" : [ ] , \"a\" : { \"b\" : [ true , false , null , -0.1 ] } } ",
+    "{\"messages\":[\"0123456789abcdef0123456789abcdef\\ud83d\\ude00\",[],{},[[[{}]]]]}",
+    ",{\"role\":\"user\",\"content\":\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"}],\"b\":{}}",
+    "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+    "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+};
+static const char BYTES[] = "\"\\{}[]:, \n0123456789-+.eEutfn\x80\xc3\xe2\xed\xf0\xf4\x1f";
+static const char NAMES[] = "role\0content\0tool_calls\0function_call\0cache_control";
+static const char ROLES[] = "system\0user\0assistant";
+
+static uint64_t state = 88172645463325252u;
+
+static size_t below(size_t most)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return most ? (size_t)(state % most) : 0;
+}
+
+int main(int count, char **arguments)
+{
+    long total = count > 1 ? atol(arguments[1]) : 1000, passed = 0;
+    Spec spec;
+    spec.history = (Word){(const uint8_t *)"messages", 8};
+    spec.name_count =
+        read_words((const uint8_t *)NAMES, sizeof NAMES, spec.names, MOST_NAMES);
+    spec.role_count =
+        read_words((const uint8_t *)ROLES, sizeof ROLES, spec.roles, MOST_ROLES);
+    for (long i = 0; i < total; i++) {
+        const char *seed = SEEDS[below(sizeof SEEDS / sizeof *SEEDS)];
+        size_t size = strlen(seed), at;
+        uint8_t *body;
+        Found found;
+        if (below(4) == 0)
+            size = below(size + 1);
+        body = malloc(size ? size : 1);
+        memcpy(body, seed, size);
+        for (size_t changes = below(3); size && changes; changes--)
+            body[below(size)] = (uint8_t)BYTES[below(sizeof BYTES - 1)];
+        int from = (int)below(3);
+        at = from == WHOLE ? 0 : below(size + 1);
+        if (below(2) && from != WHOLE)
+            at = 0;
+        Walk walk = {body, size, at, 0};
+        if (scan_body(&walk, &spec, from, &found) == IS_FOUND) {
+            passed++;
+            for (size_t e = 0; e < found.element_count; e++) {
+                Element each = found.elements[e];
+                if (each.start < 0 || each.end <= each.start || (size_t)each.end > size)
+                    abort();
+            }
+        }
+        free(found.elements);
+        free(body);
+    }
+    printf("%ld %ld\n", passed, total);
+    return 0;
+}
