@@ -26,6 +26,7 @@ from deuz_compiler import (
     Surface,
     Verdict,
 )
+from deuz_proxy.config.model import Config
 from deuz_proxy.config.routing import Target
 from deuz_proxy.observe.events import Compaction, Compile, Trace, UpstreamCall
 
@@ -55,6 +56,56 @@ def text_headers(headers: Headers) -> dict[str, str]:
     }
 
 
+class Identity(msgspec.Struct, frozen=True):
+    """Who asks, as far as state is concerned: never a credential itself."""
+
+    root: bytes
+    seed: int
+    scope: str
+    is_known: bool
+    session: bytes | None = None
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """What a request's head alone decides, under one config."""
+
+    config: Config
+    target: Target
+    identity: Identity
+    passthrough: str | None
+    traceparent: str | None
+    codings: tuple[bytes, ...]
+    is_signed: bool
+    is_apart: bool
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """A head as it goes to one place, but for the length that it states."""
+
+    base: str
+    path: str
+    before: bytes
+    behind: bytes
+
+    def around(self, length: bytes) -> bytes:
+        """Return the head with the length in its place."""
+        return self.before + length + self.behind
+
+
+class Letterhead:
+    """What a client writes above request after request: a head but for its length.
+
+    Its requests share it, and what was made of it: by the stage that admits, and by
+    the upstream's side. Neither depends on the length, only on there being a body.
+    """
+
+    __slots__ = ("admission", "outgoing")
+
+    def __init__(self) -> None:
+        self.admission: Admission | None = None
+        self.outgoing: Outgoing | None = None
+
+
 class Incoming(Protocol):
     """A request whose head has arrived; its body is read once, or streamed.
 
@@ -67,6 +118,8 @@ class Incoming(Protocol):
     def target(self) -> str: ...
     @property
     def headers(self) -> Headers: ...
+    @property
+    def letterhead(self) -> Letterhead: ...
     @property
     def has_body(self) -> bool: ...
     @property
@@ -90,17 +143,7 @@ class Reply(Protocol):
     def headers(self) -> Headers: ...
     def chunks(self) -> AsyncIterator[bytes]: ...
     async def send(self, piece: bytes) -> None: ...
-    async def close(self) -> None: ...
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """Who asks, as far as state is concerned: never a credential itself."""
-
-    root: bytes
-    seed: int
-    scope: str
-    is_known: bool
-    session: bytes | None = None
+    def close(self) -> None: ...
 
 
 class Call(msgspec.Struct, frozen=True):

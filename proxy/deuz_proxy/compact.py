@@ -61,21 +61,22 @@ class Scale:
 
 
 async def compact_ahead(
-    call: Call, known: Known, compiled: Compiled, runtime: Runtime, watch: Watch
+    call: Call,
+    known: Known,
+    compiled: Compiled,
+    scale: Scale,
+    parts: tuple[Runtime, Watch],
 ) -> Ahead:
-    """Return the request shortened, if it is due, and the calls made for it."""
-    scale = _due_scale(call, compiled, runtime)
-    if scale is None:
-        return compiled, ()
+    """Return the request shortened to this scale, and the calls made for it."""
     try:
-        return await _shortened(call, known, compiled, scale, (runtime, watch))
+        return await _shortened(call, known, compiled, scale, parts)
     except Exception as fault:  # noqa: BLE001  # Fail open: it goes on as it was.
-        code = getattr(fault, "code", SidecarError.code)
+        runtime, code = parts[0], getattr(fault, "code", SidecarError.code)
         runtime.notice(FaultCaught(call.target.route, "compile", str(code)))
     return compiled, ()
 
 
-def _due_scale(call: Call, compiled: Compiled, runtime: Runtime) -> Scale | None:
+def due_scale(call: Call, compiled: Compiled, runtime: Runtime) -> Scale | None:
     """Return what to shrink to; None where nothing is due, or no window is known."""
     share, envelope = runtime.config.overflow.compact_at, call.envelope
     if share is None or envelope is None or call.target.mode != "compile":

@@ -18,7 +18,7 @@ from deuz_compiler import (
     Progress,
     Resumed,
 )
-from deuz_proxy.calls import Call, Headers, Reply, Sighting
+from deuz_proxy.calls import Call, Headers, Letterhead, Reply, Sighting
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,8 @@ class Upstreams(Protocol):
     """Sends a request and returns once the answer's head is there.
 
     With `upgrade`, the upstream is asked to switch to that protocol. `inform` gets what
-    it says before its answer: status, reason and lines.
+    it says before its answer: status, reason and lines. A `letterhead` is handed over
+    where the lines are its own.
 
     Raises:
         UpstreamUnreachable: no connection could be made.
@@ -116,22 +117,27 @@ class Upstreams(Protocol):
         body: bytes | AsyncIterator[bytes] | None,
         upgrade: bytes | None = None,
         inform: Callable[[int, bytes, Headers], None] | None = None,
+        letterhead: Letterhead | None = None,
     ) -> Reply: ...
 
 
 class Client(Protocol):
     """Where the answer goes. `abort` breaks the connection, so that it shows.
 
+    Where it `is_slow`, what is written waits for it to read; `drain` waits with it.
     `switch` says that the protocol is another one from now on, and yields what the
     client sends in it.
     """
 
     @property
     def has_started(self) -> bool: ...
-    async def start(self, status: int, reason: str, headers: Headers) -> None: ...
+    @property
+    def is_slow(self) -> bool: ...
+    def start(self, status: int, reason: str, headers: Headers) -> None: ...
     async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]: ...
-    async def write(self, chunk: bytes) -> None: ...
-    async def finish(self) -> None: ...
+    def write(self, chunk: bytes) -> None: ...
+    async def drain(self) -> None: ...
+    def finish(self) -> None: ...
     def abort(self) -> None: ...
 
 

@@ -103,7 +103,7 @@ async def _send_again(
         return _surfaced(_with_call(first, failed), signal)
     tried = _with_call(first, replace(sent.call, purpose="retry"))
     if not sent.is_accepted:
-        await sent.reply.close()
+        sent.reply.close()
         return _surfaced(tried, signal)
     told = (_told(first, signal, "recovered"),)
     return Attempt(second, sent, told, tried.upstream_calls)

@@ -11,7 +11,7 @@ import asyncio
 from msgspec.structs import replace
 
 from deuz_proxy.calls import Call, Compiled, Incoming, Known, Totals
-from deuz_proxy.compact import compact_ahead
+from deuz_proxy.compact import compact_ahead, due_scale
 from deuz_proxy.errors import (
     ContextRefused,
     SidecarError,
@@ -37,6 +37,8 @@ from deuz_proxy.stages.settle import (
 )
 
 _CLIENT_CLOSED = 499
+_NOT_COMPILED = Compiled(None)
+_NOT_ANSWERED = Totals("client_closed", _CLIENT_CLOSED, 0, None)
 
 
 async def serve_call(
@@ -48,47 +50,49 @@ async def serve_call(
         SidecarError: it could not be served; if the client has seen nothing yet, it is
             to be told, else its connection is to be broken.
     """
-    with watch.stage("admit"):
-        call = admit_call(incoming, runtime)
+    watch.enter("admit")
+    call = admit_call(incoming, runtime)
     runtime.notice(
         RequestStarted(call.id, call.target.route, wire_label(call), call.at)
     )
-    story = Story(call, Compiled(None), watch, _unanswered("client_closed"))
+    story = Story(call, _NOT_COMPILED, watch, _NOT_ANSWERED)
     try:
         await _run(story, client, runtime)
     except Exception as fault:
         _note_failure(story, fault)
         raise
     finally:
-        with watch.stage("settle"):
-            _finish(story, runtime)
+        watch.enter("settle")
+        _finish(story, runtime)
 
 
 async def _run(story: Story, client: Client, runtime: Runtime) -> None:
-    watch = story.watch
-    with watch.stage("admit"):
-        story.call = call = await _lifted(
-            await read_call(story.call, runtime, watch), runtime
+    call, watch = story.call, story.watch
+    if call.passthrough is None:
+        call = story.call = await _understood(call, runtime, watch)
+    watch.enter("recall")
+    known = await _recalled(call, runtime)
+    watch.enter("compile")
+    compiled = _compiled(call, known, runtime)
+    calls: tuple[UpstreamCall, ...] = ()
+    if (scale := due_scale(call, compiled, runtime)) is not None:
+        compiled, calls = await compact_ahead(
+            call, known, compiled, scale, (runtime, watch)
         )
-    with watch.stage("recall"):
-        known = await _recalled(call, runtime)
-    with watch.stage("compile"):
-        compiled = _compiled(call, known, runtime)
-        compiled, calls = await compact_ahead(call, known, compiled, runtime, watch)
-        story.compiled, story.upstream_calls = compiled, calls
-    with watch.stage("forward"):
-        sent = await forward_call(call, compiled.body, runtime, watch)
+    story.compiled, story.upstream_calls = compiled, calls
+    watch.enter("forward")
+    sent = await forward_call(call, compiled.body, runtime, watch)
     try:
-        attempt = Attempt(compiled, sent, upstream_calls=(*calls, sent.call))
+        attempt = Attempt(compiled, sent, (), (*calls, sent.call))
         _note_attempt(story, attempt)
         if sent.overflow is not None:
             # The only second pass, and only while the client has not seen a byte.
-            with watch.stage("recover"):
-                attempt = await recover_call(call, known, attempt, runtime, watch)
+            watch.enter("recover")
+            attempt = await recover_call(call, known, attempt, runtime, watch)
             _note_attempt(story, attempt)
         await _answer(story, attempt, client, runtime)
     finally:
-        await sent.reply.close()
+        sent.reply.close()
 
 
 async def _answer(
@@ -96,17 +100,17 @@ async def _answer(
 ) -> None:
     """Keep what was accepted, then hand the answer through."""
     relay = Relay(attempt.sent, client, story.watch)
-    story.totals = relay.totals("client_closed")
     try:
         if attempt.sent.is_accepted:
-            with story.watch.stage("settle"):
-                await _kept(story.call, attempt.compiled, runtime)
+            story.watch.enter("settle")
+            await _kept(story.call, attempt.compiled, runtime)
+        story.watch.enter(None)
         story.totals = await relay.run()
     except asyncio.CancelledError:
         story.totals = relay.left()
         raise
     finally:
-        await attempt.sent.reply.close()
+        attempt.sent.reply.close()
 
 
 def _note_attempt(story: Story, attempt: Attempt) -> None:
@@ -121,11 +125,11 @@ def _note_failure(story: Story, fault: Exception) -> None:
     code = fault.code if isinstance(fault, SidecarError) else SidecarError.code
     status = fault.status if isinstance(fault, SidecarError) else SidecarError.status
     if isinstance(fault, UpstreamUnreachable | UpstreamBroken):
-        story.totals = _unanswered("upstream_error", status=status, error=code)
+        story.totals = Totals("upstream_error", status, 0, None, error=code)
         seconds = story.watch.elapsed()
         story.upstream_calls += (UpstreamCall(story.call.at, seconds, None, code),)
     else:
-        story.totals = _unanswered("refused", status=status, error=code)
+        story.totals = Totals("refused", status, 0, None, error=code)
 
 
 def _finish(story: Story, runtime: Runtime) -> None:
@@ -139,9 +143,12 @@ def _finish(story: Story, runtime: Runtime) -> None:
     runtime.notice(finished)
 
 
-async def _lifted(call: Call, runtime: Runtime) -> Call:
+async def _understood(call: Call, runtime: Runtime, watch: Watch) -> Call:
+    call = await read_call(call, runtime, watch)
     try:
-        return lift_call(await unpack_call(call, runtime), runtime)
+        if call.codings:
+            call = await unpack_call(call, runtime)
+        return lift_call(call, runtime)
     except Exception as fault:  # noqa: BLE001  # Fail open: forwarded, not understood.
         _count_fault(call, "admit", fault, runtime)
         return replace(call, passthrough="fault")
@@ -192,12 +199,6 @@ def _count_fault(call: Call, where: str, fault: Exception, runtime: Runtime) -> 
 def _tell_fault(call: Call, where: str, fault: Exception, runtime: Runtime) -> None:
     code = getattr(fault, "code", SidecarError.code)
     runtime.notice(FaultCaught(call.target.route, where, str(code)))
-
-
-def _unanswered(
-    outcome: str, *, status: int = _CLIENT_CLOSED, error: str | None = None
-) -> Totals:
-    return Totals(outcome, status, 0, None, error=error)
 
 
 def wire_label(call: Call) -> str:

@@ -105,7 +105,7 @@ async def _ask(
     try:
         return reply.status, await _read(call.target.api, reply)
     finally:
-        await reply.close()
+        reply.close()
 
 
 async def _read(api: str, reply: Reply) -> ReplyFacts:

@@ -46,12 +46,13 @@ async def forward_all(listen_port: int, upstream_port: int) -> None:
             else None,
         )
         try:
-            await client.start(reply.status, reply.reason, reply.headers)
+            client.start(reply.status, reply.reason, reply.headers)
             async for chunk in reply.chunks():
-                await client.write(chunk)
-            await client.finish()
+                client.write(chunk)
+                await client.drain()
+            client.finish()
         finally:
-            await reply.close()
+            reply.close()
 
     server = await make_http1_server(forward)
     await server.listen("127.0.0.1", listen_port)

@@ -62,12 +62,13 @@ class Relay:
             body=body,
         )
         try:
-            await client.start(reply.status, reply.reason, reply.headers)
+            client.start(reply.status, reply.reason, reply.headers)
             async for chunk in reply.chunks():
-                await client.write(chunk)
-            await client.finish()
+                client.write(chunk)
+                await client.drain()
+            client.finish()
         finally:
-            await reply.close()
+            reply.close()
 
 
 @asynccontextmanager

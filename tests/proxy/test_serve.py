@@ -398,10 +398,11 @@ async def test_a_cancelled_request_is_told_once_and_closes_its_answer(
     if reads:
         stuck = asyncio.Event()
 
-        async def wait(chunk: bytes) -> None:
+        async def wait() -> None:
             await stuck.wait()
 
-        talk.client.write = wait  # type: ignore[method-assign]
+        talk.client.is_slow = True
+        talk.client.drain = wait  # type: ignore[method-assign]
         await (talk >> upstream_says(OK))
         await until(lambda: talk.client.has_started)
     talk.serving.cancel()

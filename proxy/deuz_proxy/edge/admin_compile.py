@@ -8,13 +8,13 @@ Rules:
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 from aiohttp import web
 
 from deuz_compiler import scope_root, seed_of
-from deuz_proxy.calls import Call, Compiled, Headers, Known
+from deuz_proxy.calls import Call, Compiled, Headers, Known, Letterhead
 from deuz_proxy.edge.admin_answers import explained, invalid, read_model, tell
 from deuz_proxy.edge.admin_bodies import Decision, DryRun, DryRunBody
 from deuz_proxy.edge.admin_memory import IN_FORCE
@@ -38,6 +38,7 @@ class GivenRequest:
     headers: Headers = _JSON
     has_body: bool = True
     upgrade: bytes | None = None
+    letterhead: Letterhead = field(default_factory=Letterhead)
 
     async def read_body(self, *, limit_bytes: int) -> bytes:  # There.
         """Return the body."""

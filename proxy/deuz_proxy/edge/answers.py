@@ -24,7 +24,7 @@ def as_sidecar_error(fault: BaseException) -> SidecarError:
     return SidecarError("the sidecar failed on this request")
 
 
-async def answer_error(client: Client, api: str, fault: SidecarError) -> int:
+def answer_error(client: Client, api: str, fault: SidecarError) -> int:
     """Give the client the fault in the provider's shape; return how many bytes.
 
     An answer under way is broken instead.
@@ -37,9 +37,9 @@ async def answer_error(client: Client, api: str, fault: SidecarError) -> int:
         (b"Content-Type", b"application/json"),
         (b"Content-Length", str(len(body)).encode()),
     )
-    await client.start(fault.status, HTTPStatus(fault.status).phrase, headers)
-    await client.write(body)
-    await client.finish()
+    client.start(fault.status, HTTPStatus(fault.status).phrase, headers)
+    client.write(body)
+    client.finish()
     return len(body)
 
 

@@ -34,7 +34,15 @@ _BODYLESS = frozenset({204, 304})
 class Http1Incoming:
     """A request whose head has arrived."""
 
-    __slots__ = ("_connection", "_inbox", "_request", "headers", "method", "target")
+    __slots__ = (
+        "_connection",
+        "_inbox",
+        "_request",
+        "headers",
+        "letterhead",
+        "method",
+        "target",
+    )
 
     def __init__(self, connection: Connection, request: RequestHead) -> None:
         self._connection = connection
@@ -43,6 +51,7 @@ class Http1Incoming:
         self.method = request.method.decode("ascii")
         self.target = request.target.decode("latin-1")
         self.headers: Headers = request.lines
+        self.letterhead = request.letterhead
 
     @property
     def has_body(self) -> bool:
@@ -149,7 +158,7 @@ class Http1Client:
         """Whether another request may follow this answer."""
         return self._is_kept and not self._connection.is_last
 
-    async def start(self, status: int, reason: str, headers: Headers) -> None:
+    def start(self, status: int, reason: str, headers: Headers) -> None:
         """Send the status and the end-to-end header lines.
 
         Raises:
@@ -172,8 +181,21 @@ class Http1Client:
         self._begin(_SWITCHED, reason, lines)
         return self._connection.open_tunnel().pieces()
 
-    async def write(self, chunk: bytes) -> None:
-        """Send bytes of the body; waits while the client reads slowly.
+    @property
+    def is_slow(self) -> bool:
+        """Whether what is written waits for the client to read."""
+        return self._connection.outlet.is_paused
+
+    async def drain(self) -> None:
+        """Return once the client has read on.
+
+        Raises:
+            ConnectionResetError: the connection has ended.
+        """
+        await self._connection.outlet.drain()
+
+    def write(self, chunk: bytes) -> None:
+        """Send bytes of the body.
 
         Raises:
             ConnectionResetError: the connection has ended.
@@ -188,10 +210,8 @@ class Http1Client:
             self._send(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         else:
             self._send(b"%x\r\n" % len(chunk), chunk, b"\r\n")
-        if self._connection.outlet.is_paused:
-            await self._connection.outlet.drain()
 
-    async def finish(self) -> None:
+    def finish(self) -> None:
         """End the body."""
         if self._is_chunked:
             self._send(b"0\r\n\r\n")

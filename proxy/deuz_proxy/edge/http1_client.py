@@ -18,7 +18,7 @@ import select
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
-from deuz_proxy.edge.http1_flow import Inbox, Outlet
+from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
 from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
 from deuz_proxy.edge.http1_wire import AnswerHead, Head, Lines, read_answer
 from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
@@ -75,6 +75,7 @@ class Connection(asyncio.Protocol):
         self._enter = enter
         self._leave = leave
         self._outlet = Outlet(loop)
+        self._waiter = Waiter(loop)
         self._head = Head()
         self._exchange: Exchange | None = None
         self._is_kept = True
@@ -84,6 +85,8 @@ class Connection(asyncio.Protocol):
         # The task that sends the request's body, where it is not sent at once.
         self.sending: asyncio.Task[None] | None = None
         self._descriptor = -1
+        # Whether what is written is encrypted first.
+        self.is_tls = False
         self.keep_seconds: int | None = None
         self.idle_until = math.inf
         self.born = self.since = loop.time()
@@ -94,11 +97,6 @@ class Connection(asyncio.Protocol):
     def is_idle(self) -> bool:
         """Whether no exchange is under way."""
         return self._exchange is None
-
-    @property
-    def is_tls(self) -> bool:
-        """Whether what is written is encrypted first."""
-        return self.transport.get_extra_info("ssl_object") is not None
 
     @property
     def is_ready(self) -> bool:
@@ -114,7 +112,7 @@ class Connection(asyncio.Protocol):
     ) -> Exchange:
         """Begin an exchange; the request is to be written now."""
         self.since = self._loop.time()
-        inbox = Inbox(self.transport, self._loop)
+        inbox = Inbox(self.transport, self._waiter)
         self._exchange = exchange = Exchange(inbox, method, is_switch=is_switch)
         exchange.inform = inform
         return exchange
@@ -196,7 +194,7 @@ class Connection(asyncio.Protocol):
         while exchange.answer is None:
             if exchange.inbox.fault is not None:
                 raise exchange.inbox.fault
-            await exchange.inbox.waiter.wait()
+            await self._waiter.wait()
         return exchange.answer
 
     def end(self) -> bool:
@@ -249,7 +247,7 @@ class Connection(asyncio.Protocol):
             broken.__cause__ = fault
             fault = broken
         self._exchange.inbox.end(fault)
-        self._exchange.inbox.waiter.wake()
+        self._waiter.wake()
 
     # What the event loop calls.
 
@@ -257,6 +255,7 @@ class Connection(asyncio.Protocol):
         """Take the transport."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(_WRITE_AHEAD_BYTES)
+        self.is_tls = transport.get_extra_info("ssl_object") is not None
         self._descriptor = transport.get_extra_info("socket").fileno()
         self._readable.register(self._descriptor, select.POLLIN)
         self._is_made = True
@@ -283,7 +282,7 @@ class Connection(asyncio.Protocol):
         except NotHttp as fault:
             self.fail(fault)
         else:
-            exchange.inbox.waiter.wake()
+            self._waiter.wake()
 
     def eof_received(self) -> None:
         """Take the upstream's end: the end of an answer that had no other."""
@@ -291,7 +290,7 @@ class Connection(asyncio.Protocol):
         self._is_kept = False
         if exchange is not None and isinstance(exchange.framing, Endless):
             exchange.inbox.end()
-            exchange.inbox.waiter.wake()
+            self._waiter.wake()
         else:
             self.fail(ConnectionResetError())
 

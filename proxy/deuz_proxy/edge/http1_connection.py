@@ -16,13 +16,13 @@ from typing import cast
 
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
 from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
+from deuz_proxy.edge.http1_letterhead import HeadReader
 from deuz_proxy.edge.http1_wire import (
     MAX_HEAD_BYTES,
     MAX_LINES,
     Head,
     HeadTooLong,
     RequestHead,
-    read_request,
     target_of,
 )
 from deuz_proxy.errors import (
@@ -73,14 +73,14 @@ class Connection(asyncio.Protocol):
         self._leave = leave
         self._bounds = bounds
         self._head = Head(bounds.head_bytes)
+        self._reader = HeadReader(bounds.head_lines)
         self._request: RequestHead | SidecarError | None = None
         self._framing: Framing | None = None
+        # Its task waits for one thing at a time: a head, or more of a body.
         self._waiter = Waiter(loop)
         self._backlog = b""
-        self._is_taken = False
-        self._is_crowded = False
-        self._is_deaf = False
-        self._is_tunnel = False
+        self._is_taken = self._is_crowded = False
+        self._is_deaf = self._is_tunnel = False
         self.inbox: Inbox
         self.outlet = Outlet(loop)
         self.transport: asyncio.Transport
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
     def open_tunnel(self) -> Inbox:
         """Take whatever comes from now on as the bytes of a tunnel."""
         self._is_tunnel = self.is_last = True
-        self.inbox = Inbox(self.transport, self.loop)
+        self.inbox = Inbox(self.transport, self._waiter)
         self._framing = Endless()
         data, self._backlog = self._backlog, b""
         if data:
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
         elif self._silent_since < now - self._bounds.body_seconds:
             self._is_deaf = True
             self.inbox.end(RequestTooSlow(limit_seconds=self._bounds.body_seconds))
-            self.inbox.waiter.wake()
+            self._waiter.wake()
 
     @property
     def is_left(self) -> bool:
@@ -216,7 +216,7 @@ class Connection(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         # A client whose machine is gone never says so.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self.inbox = Inbox(self.transport, self.loop)
+        self.inbox = Inbox(self.transport, self._waiter)
         self._enter(self)
 
     def data_received(self, data: bytes) -> None:
@@ -229,7 +229,7 @@ class Connection(asyncio.Protocol):
                 self._waiter.wake()
         elif self._framing is not None:
             self._take_body(data)
-            self.inbox.waiter.wake()
+            self._waiter.wake()
         else:
             self._put_off(data)
 
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
         """Take the client's end."""
         if self._is_tunnel and not self._is_deaf:
             self.inbox.end()
-            self.inbox.waiter.wake()
+            self._waiter.wake()
             return True
         self.is_last = True
         if self._request is None:
@@ -251,7 +251,7 @@ class Connection(asyncio.Protocol):
         self.is_last = True
         self.outlet.lose()
         self.inbox.end(ConnectionResetError())
-        self.inbox.waiter.wake()
+        self._waiter.wake()
         if self.task is not None and not self._is_settling:
             self.task.cancel()
         self._leave(self)
@@ -283,7 +283,7 @@ class Connection(asyncio.Protocol):
             if found is None:
                 return
             text, rest = found
-            request = read_request(text, most_lines=self._bounds.head_lines)
+            request = self._reader.read(text)
         except NotHttp as fault:
             is_long = isinstance(fault, HeadTooLong)
             self._request = HeadTooLarge() if is_long else RequestMalformed()
@@ -293,7 +293,7 @@ class Connection(asyncio.Protocol):
         self.head_since = None
         self._request = request
         self._framing = request.framing
-        self.inbox = Inbox(self.transport, self.loop)
+        self.inbox = Inbox(self.transport, self._waiter)
         if request.framing is None:
             self.inbox.end()
         if rest and self._framing is not None:

@@ -8,7 +8,7 @@ Rules:
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 # A few reads of the event loop, which takes up to 256 KB at a time.
 _FULL_BYTES = 2**19
@@ -37,26 +37,24 @@ class Waiter:
 
 
 class Inbox:
-    """The body of one message on its way in."""
+    """The body of one message on its way in; its connection wakes who waits for it."""
 
     __slots__ = (
         "_fault",
         "_held_bytes",
         "_pieces",
         "_transport",
+        "_waiter",
         "has_begun",
         "is_full",
         "is_over",
-        "waiter",
     )
 
-    def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, transport: asyncio.Transport, waiter: Waiter) -> None:
         self._transport = transport
         self._pieces: deque[bytes] = deque()
         self._held_bytes = 0
-        self.waiter = Waiter(loop)
+        self._waiter = waiter
         self._fault: BaseException | None = None
         self.has_begun = False
         self.is_full = False
@@ -83,7 +81,7 @@ class Inbox:
             self._fault = fault
 
     async def pieces(
-        self, close: Callable[[], Awaitable[None]] | None = None
+        self, close: Callable[[], None] | None = None
     ) -> AsyncIterator[bytes]:
         """Yield what was read until the body ends; raises what it ended with.
 
@@ -101,9 +99,9 @@ class Inbox:
                 raise self._fault
             if self.is_over:
                 break
-            await self.waiter.wait()
+            await self._waiter.wait()
         if close is not None:
-            await close()
+            close()
 
     def take_all(self) -> list[bytes]:
         """Return what is held of a body that is over; raises what it ended with."""

@@ -47,7 +47,7 @@ class Http1Reply:
         if self._connection is not None:
             await self._connection.send(piece)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Give the connection back if the answer has come whole, else end it."""
         connection, self._connection = self._connection, None
         if connection is not None and connection.end():

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Self
 from urllib.parse import quote, urlsplit
 
-from deuz_proxy.calls import header
+from deuz_proxy.calls import Letterhead, Outgoing, header
 from deuz_proxy.edge.headers import request_headers
 from deuz_proxy.edge.http1_client import Connection, Inform, NothingSent
 from deuz_proxy.edge.http1_dial import Dialler, Place
@@ -46,14 +46,17 @@ _SLICE_BYTES = 2**18
 _MOST_ORIGINS = 1024
 _PORTS = {"http": 80, "https": 443}
 _URL_SAFE = "/%:@!$&'()*+,;=~"
+# Stands where a length goes: no head that was read has it.
+_LENGTH = b"\0"
 
 
 class Origin:
     """Where an upstream is, and its idle connections, the newest last."""
 
-    __slots__ = ("authority", "idle", "is_tls", "own", "place", "prefix")
+    __slots__ = ("authority", "base", "idle", "is_tls", "own", "place", "prefix")
 
     def __init__(self, base: str, proxies: Proxies) -> None:
+        self.base = base
         url = urlsplit(base)
         host, usual = url.hostname or "", _PORTS[url.scheme]
         port = url.port or usual
@@ -111,11 +114,12 @@ class Http1Upstreams:
         body: Body,
         upgrade: bytes | None = None,
         inform: Inform | None = None,
+        letterhead: Letterhead | None = None,
     ) -> Http1Reply:
         """Send the request and return once the answer's head is there.
 
         With `upgrade`, the upstream is asked to switch to that protocol. `inform` gets
-        interim answers.
+        interim answers. The head is written once for all requests of a letterhead.
 
         Raises:
             UpstreamUnreachable: no connection could be made.
@@ -125,12 +129,12 @@ class Http1Upstreams:
         if self._sweeping is None:
             raise UpstreamUnreachable(upstream=base)
         origin = self._origin(base)
-        own = origin.own | _framing(headers, body)
-        if upgrade is not None:
-            own |= {b"connection": b"Upgrade", b"upgrade": upgrade}
-        verb = method.encode("latin-1")
-        target = origin.prefix + path.encode("latin-1")
-        head = request_head(verb, target, request_headers(headers, own))
+        verb, length = method.encode("latin-1"), _length_of(headers, body)
+        if length is not None and upgrade is None:
+            head = _outgoing(origin, verb, path, headers, letterhead).around(length)
+        else:
+            own = _framing(length, body) | _switching(upgrade)
+            head = _written(origin, verb, path, headers, own)
         while True:
             idle = self._idle(origin)
             connection = idle or await self._connect(origin, base)
@@ -138,7 +142,7 @@ class Http1Upstreams:
                 exchange = connection.begin(
                     verb, is_switch=upgrade is not None, inform=inform
                 )
-                self._write(connection, head, body, own)
+                self._write(connection, head, body, length)
                 answer = await connection.answer_head(exchange)
             except NothingSent as fault:
                 if idle is None:
@@ -201,7 +205,7 @@ class Http1Upstreams:
         return made
 
     def _write(
-        self, connection: Connection, head: bytes, body: Body, own: dict[bytes, bytes]
+        self, connection: Connection, head: bytes, body: Body, length: bytes | None
     ) -> None:
         if isinstance(body, bytes) and connection.is_tls and len(body) > _SLICE_BYTES:
             body = _slices(body)
@@ -209,11 +213,9 @@ class Http1Upstreams:
             connection.write(head, body)
             return
         connection.write(head, None)
-        stated = own.get(b"content-length")
+        length_bytes = int(length) if length is not None else None
         connection.sending = self._tasks.create_task(
-            connection.send_pieces(
-                body, length_bytes=int(stated) if stated is not None else None
-            )
+            connection.send_pieces(body, length_bytes=length_bytes)
         )
 
     def _keep(self, connection: Connection) -> None:
@@ -254,16 +256,51 @@ def request_head(method: bytes, target: bytes, lines: Lines) -> bytes:
     )
 
 
-def _framing(headers: Headers, body: Body) -> dict[bytes, bytes]:
-    """Return the line that says how long the body is; the client's own if it holds."""
+def _outgoing(
+    origin: Origin,
+    verb: bytes,
+    path: str,
+    headers: Headers,
+    letterhead: Letterhead | None,
+) -> Outgoing:
+    """Return a head that states a length; its letterhead may have it already."""
+    kept = letterhead.outgoing if letterhead is not None else None
+    if kept is not None and kept.base == origin.base and kept.path == path:
+        return kept
+    head = _written(origin, verb, path, headers, {b"content-length": _LENGTH})
+    before, _, behind = head.partition(_LENGTH)
+    made = Outgoing(origin.base, path, before, behind)
+    if letterhead is not None:
+        letterhead.outgoing = made
+    return made
+
+
+def _written(
+    origin: Origin, verb: bytes, path: str, headers: Headers, own: dict[bytes, bytes]
+) -> bytes:
+    target = origin.prefix + path.encode("latin-1")
+    return request_head(verb, target, request_headers(headers, origin.own | own))
+
+
+def _length_of(headers: Headers, body: Body) -> bytes | None:
+    """Return the length to state: of what is sent, or what the client says it is."""
     if isinstance(body, bytes):
-        return {b"content-length": b"%d" % len(body)}
+        return b"%d" % len(body)
     stated = header(headers, b"content-length")
-    if body is None:
-        return {b"content-length": b"0"} if stated is not None else {}
-    if stated is not None:
-        return {b"content-length": stated}
-    return {b"transfer-encoding": b"chunked"}
+    return b"0" if body is None and stated is not None else stated
+
+
+def _framing(length: bytes | None, body: Body) -> dict[bytes, bytes]:
+    """Return the line that says how long the body is."""
+    if length is not None:
+        return {b"content-length": length}
+    return {} if body is None else {b"transfer-encoding": b"chunked"}
+
+
+def _switching(upgrade: bytes | None) -> dict[bytes, bytes]:
+    if upgrade is None:
+        return {}
+    return {b"connection": b"Upgrade", b"upgrade": upgrade}
 
 
 async def _slices(body: bytes) -> AsyncIterator[bytes]:

@@ -10,13 +10,16 @@ Rules:
 """
 
 import re
+from functools import lru_cache
 
 import msgspec
 
+from deuz_proxy.calls import Letterhead
 from deuz_proxy.edge.http1_framing import Chunked, Endless, Framing, Length, NotHttp
 
 Lines = list[tuple[bytes, bytes]]
 
+_LINE_ENDS = frozenset({b"\r", b"\n"})
 # A head ends at the first empty line, however its lines end.
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
 _REQUEST = re.compile(
@@ -26,11 +29,8 @@ _REQUEST = re.compile(
     rb"HTTP/1\.([01])"
 )
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (.*))?")
-# A whole line of a head whose line ends were checked; what is no line is not found.
-_LINE = re.compile(rb"^([^:\r\n]+):[ \t]*([^\r\n]*)\r?\n", re.M)
-_SPACE_BEHIND = re.compile(rb"[ \t]\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
-_LENGTH = re.compile(rb"[0-9]{1,18}")
+_MOST_DIGITS = 18
 _NAME_BYTES = (
     b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
@@ -50,6 +50,9 @@ _TIMEOUT = re.compile(
     rb"(?:^|[,;\s])timeout[ \t]*=[ \t]*\"?([0-9]{1,9})(?![0-9])", re.I
 )
 _BODYLESS = frozenset({204, 304})
+# What most lines are shorter than that an upstream says in answer after answer.
+_SHORT_BYTES = 256
+_MOST_KNOWN = 1024
 _FIRST_FINAL = 200
 # Four lines as long as any may be, or so many short ones.
 MAX_HEAD_BYTES = 262_144
@@ -87,7 +90,7 @@ class Head:
         """
         if not self._kept:
             # One empty line too many was sent by old clients, and is to be let go.
-            data = data.lstrip(b"\r\n") if data[:1] in b"\r\n" else data
+            data = data.lstrip(b"\r\n") if data[:1] in _LINE_ENDS else data
             found = _EMPTY_LINE.search(data)
         else:
             # The empty line may have been cut anywhere in its four bytes.
@@ -109,7 +112,10 @@ class Head:
 
 
 class RequestHead(msgspec.Struct, frozen=True):
-    """A request's first line and lines; no framing: no body was announced."""
+    """A request's first line and lines; no framing: no body was announced.
+
+    Requests of one connection have one letterhead as long as their heads are alike.
+    """
 
     method: bytes
     target: bytes
@@ -119,6 +125,7 @@ class RequestHead(msgspec.Struct, frozen=True):
     is_kept_alive: bool
     expects_continue: bool
     upgrade: bytes | None
+    letterhead: Letterhead
 
 
 class AnswerHead(msgspec.Struct, frozen=True):
@@ -154,11 +161,13 @@ def read_request(head: bytes, *, most_lines: int = MAX_LINES) -> RequestHead:
         raise NotHttp("bare line end")
     if head.translate(None, _HEAD_BYTES):
         raise NotHttp("control character")
-    first, _, text = head[:-2].partition(b"\r\n")
+    first, *rows = head[:-4].split(b"\r\n")
     opening = _REQUEST.fullmatch(first)
     if opening is None or opening[1] == b"CONNECT":
         raise NotHttp("not a request line")
-    lines = _read_lines(text, most_lines)
+    if len(rows) > most_lines:
+        raise HeadTooLong("too many lines")
+    lines = [_read_line(row) for row in rows]
     if b"".join([name for name, _ in lines]).translate(None, _NAME_BYTES):
         raise NotHttp("not the name of a line")
     special = _special(lines)
@@ -178,6 +187,7 @@ def read_request(head: bytes, *, most_lines: int = MAX_LINES) -> RequestHead:
         and not is_old
         and _states(special, b"expect", b"100-continue"),
         upgrade=_upgrade(special) if b"upgrade" in options else None,
+        letterhead=Letterhead(),
     )
 
 
@@ -188,18 +198,21 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
         NotHttp: it is no answer, or its length can be read in two ways.
     """
     text = head.replace(b"\r\n", b"\n")
-    if b"\n " in text or b"\n\t" in text:
+    # Not by `in`: it takes each needle for a number first, and throws that error away.
+    if text.find(b"\n ") >= 0 or text.find(b"\n\t") >= 0:
         text = _FOLD.sub(b" ", text)
-    if b"\r" in text or b"\0" in text:
+    if text.find(b"\r") >= 0 or text.find(b"\0") >= 0:
         raise NotHttp("control character")
-    first, _, text = text[:-1].partition(b"\n")
+    first, *rows = text[:-2].split(b"\n")
     opening = _STATUS.fullmatch(first)
     if opening is None:
         raise NotHttp("not a status line")
-    lines = _read_lines(text, MAX_LINES)
-    if b" :" in text or b"\t:" in text:
-        # Space before the colon would hide a line from those who look for its name.
-        lines = [(name.rstrip(b" \t"), value) for name, value in lines]
+    if len(rows) > MAX_LINES:
+        raise HeadTooLong("too many lines")
+    lines = [
+        _known_line(row) if len(row) < _SHORT_BYTES else _read_loose_line(row)
+        for row in rows
+    ]
     special = _special(lines)
     status = int(opening[2])
     is_old = opening[1] == b"0"
@@ -217,17 +230,22 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
     )
 
 
-def _read_lines(text: bytes, most: int) -> Lines:
-    """Return name and value of each line; every line of the text ends in a line end."""
-    count = text.count(b"\n")
-    if count > most:
-        raise HeadTooLong("too many lines")
-    lines = _LINE.findall(text)
-    if len(lines) != count:
+def _read_line(row: bytes) -> tuple[bytes, bytes]:
+    """Return name and value of a line without its end."""
+    name, colon, value = row.partition(b":")
+    if not name or not colon:
         raise NotHttp("line without a name")
-    if _SPACE_BEHIND.search(text):
-        return [(name, value.rstrip(b" \t")) for name, value in lines]
-    return lines
+    return name, value.strip(b" \t")
+
+
+def _read_loose_line(row: bytes) -> tuple[bytes, bytes]:
+    name, value = _read_line(row)
+    # Space before the colon would hide a line from those who look for its name.
+    return name.rstrip(b" \t"), value
+
+
+_known_line = lru_cache(maxsize=_MOST_KNOWN)(_read_loose_line)
+"""Of an answer only: a request's lines are secrets, which nobody keeps."""
 
 
 def _special(lines: Lines) -> dict[bytes, list[bytes]]:
@@ -270,8 +288,8 @@ def _upgrade(special: dict[bytes, list[bytes]]) -> bytes | None:
 def _request_framing(
     special: dict[bytes, list[bytes]], *, is_old: bool
 ) -> Framing | None:
-    lengths = special.get(b"content-length", [])
-    codings = special.get(b"transfer-encoding", [])
+    lengths = special.get(b"content-length", ())
+    codings = special.get(b"transfer-encoding", ())
     if len(lengths) + len(codings) > 1:
         raise NotHttp("length stated more than once")
     if codings:
@@ -283,20 +301,21 @@ def _request_framing(
 
 
 def _answer_framing(special: dict[bytes, list[bytes]]) -> Framing:
-    lengths = special.get(b"content-length", [])
-    codings = [each.lower() for each in special.get(b"transfer-encoding", ())]
-    if codings and codings != [b"identity"]:
-        if codings != [b"chunked"] or lengths:
+    lengths = special.get(b"content-length", ())
+    if b"transfer-encoding" in special:
+        codings = [each.lower() for each in special[b"transfer-encoding"]]
+        if codings == [b"chunked"] and not lengths:
+            return Chunked()
+        if codings != [b"identity"]:
             raise NotHttp("unknown transfer coding, or a length beside it")
-        return Chunked()
     if not lengths:
         return Endless()
-    if lengths.count(lengths[0]) != len(lengths):
+    if len(lengths) > 1 and len(set(lengths)) > 1:
         raise NotHttp("lengths that differ")
     return Length(_stated(lengths[0]))
 
 
 def _stated(value: bytes) -> int:
-    if _LENGTH.fullmatch(value) is None:
+    if not value.isdigit() or len(value) > _MOST_DIGITS:
         raise NotHttp("not a length")
     return int(value)

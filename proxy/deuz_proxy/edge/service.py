@@ -43,7 +43,7 @@ class Service:
         try:
             await serve_call(incoming, client, runtime, Watch(runtime.monotonic))
         except Exception as fault:  # noqa: BLE001  # The last place to answer from.
-            await self._answer(incoming, client, runtime, as_sidecar_error(fault))
+            self._answer(incoming, client, runtime, as_sidecar_error(fault))
         finally:
             self.in_flight -= 1
 
@@ -56,7 +56,7 @@ class Service:
                 api = target.api or target.family
         return error_body(api, status=fault.status, code=fault.code, message=str(fault))
 
-    async def _answer(
+    def _answer(
         self,
         incoming: Incoming,
         client: Client,
@@ -75,7 +75,7 @@ class Service:
         if where == "admit" or fault.code == SidecarError.code:
             runtime.notice(FaultCaught(route, where, fault.code))
         try:
-            await answer_error(client, api, fault)
+            answer_error(client, api, fault)
         except OSError:
             client.abort()
 

@@ -2,6 +2,7 @@
 
 Rules:
 - A stage's time is what the sidecar added: waiting for client or upstream is taken out.
+- One stage at a time: one begins where the one before it ends, or behind a pause.
 - One request owns its watch; it is read once, when the request is through.
 """
 
@@ -9,67 +10,45 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 
-class Watch:
+class Watch(AbstractContextManager["Watch"]):
     """A stopwatch with named stages. Used by the one task that serves the request."""
 
-    __slots__ = ("_waiting", "clock", "seconds", "started", "waited")
+    __slots__ = ("_clock", "_seconds", "_since", "_stage", "_waits_since", "started")
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
-        self.seconds: dict[str, float] = {}
-        self.waited = 0.0
-        self._waiting = _Waiting(self)
-        self.started = clock()
+        self._clock = clock
+        self._seconds: dict[str, float] = {}
+        self._stage: str | None = None
+        self.started = self._since = clock()
 
-    def stage(self, name: str) -> AbstractContextManager[None]:
-        """Count the time inside as the stage's, less what was waited for others."""
-        return _Stage(self, name)
+    def enter(self, stage: str | None) -> None:
+        """Count from now on as this stage's; as nobody's, if None."""
+        now, left = self._clock(), self._stage
+        if left is not None:
+            own = now - self._since
+            seconds = self._seconds
+            # A clock may step back.
+            seconds[left] = seconds.get(left, 0.0) + (own if own > 0.0 else 0.0)
+        self._stage, self._since = stage, now
 
-    def waiting(self) -> AbstractContextManager[None]:
+    def waiting(self) -> AbstractContextManager[object]:
         """Take the time inside out of the stage around it; one wait at a time."""
-        return self._waiting
+        return self
+
+    def __enter__(self) -> "Watch":
+        """Begin to wait."""
+        self._waits_since = self._clock()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Go on: it is as if the stage had begun later by what was waited."""
+        self._since += self._clock() - self._waits_since
 
     def elapsed(self) -> float:
         """Return the seconds since the request came in."""
-        return self.clock() - self.started
+        return self._clock() - self.started
 
     def stages(self) -> tuple[tuple[str, float], ...]:
-        """Return the seconds added, by stage, and their `total`."""
-        total = sum(self.seconds.values())
-        return (*self.seconds.items(), ("total", total))
-
-
-# Classes, not generators: these are entered a dozen times in each request.
-class _Stage(AbstractContextManager[None]):
-    __slots__ = ("_name", "_start", "_waited", "_watch")
-
-    def __init__(self, watch: Watch, name: str) -> None:
-        self._watch = watch
-        self._name = name
-        # Made where it is entered: a second reading of the clock would tell nothing.
-        self._waited = watch.waited
-        self._start = watch.clock()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        watch, name = self._watch, self._name
-        own = watch.clock() - self._start - (watch.waited - self._waited)
-        own = max(own, 0.0)
-        seconds = watch.seconds
-        seconds[name] = seconds[name] + own if name in seconds else own
-
-
-class _Waiting(AbstractContextManager[None]):
-    __slots__ = ("_start", "_watch")
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def __enter__(self) -> None:
-        self._start = self._watch.clock()
-
-    def __exit__(self, *_: object) -> None:
-        watch = self._watch
-        watch.waited += watch.clock() - self._start
+        """Return the seconds added by the stages that ended, and their `total`."""
+        seconds = self._seconds
+        return (*seconds.items(), ("total", sum(seconds.values())))

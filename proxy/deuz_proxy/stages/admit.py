@@ -23,12 +23,18 @@ from deuz_compiler import (
     scope_root,
     seed_of,
 )
-from deuz_proxy.calls import Call, Identity, Incoming, Lines, first_values
+from deuz_proxy.calls import (
+    Admission,
+    Call,
+    Identity,
+    Incoming,
+    Lines,
+    first_values,
+)
 from deuz_proxy.config.endpoints import UNTOUCHED
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.routing import Target, lowered, resolve_target
 from deuz_proxy.holdout import with_group
-from deuz_proxy.observe.events import Trace
 from deuz_proxy.observe.inflate import (
     Undecodable,
     can_decode,
@@ -59,27 +65,51 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
     Raises:
         UnknownUpstream: the path names an upstream that is not configured.
     """
-    at, headers = runtime.clock(), incoming.headers
+    letterhead, at = incoming.letterhead, runtime.clock()
+    admission = letterhead.admission
+    if admission is None or admission.config is not runtime.config:
+        admission = letterhead.admission = judge_head(incoming, runtime.config)
+    make_trace = runtime.new_trace
+    return Call(
+        id=runtime.new_id(),
+        incoming=incoming,
+        target=admission.target,
+        identity=admission.identity,
+        body=None,
+        headers=incoming.headers,
+        at=at,
+        passthrough=admission.passthrough,
+        is_signed=admission.is_signed,
+        trace=make_trace(admission.traceparent) if make_trace else None,
+        is_apart=admission.is_apart,
+        codings=admission.codings,
+    )
+
+
+def judge_head(incoming: Incoming, config: Config) -> Admission:
+    """Return what the request's head decides: where it goes, and whose it is.
+
+    Raises:
+        UnknownUpstream: the path names an upstream that is not configured.
+    """
+    headers = incoming.headers
     lines = first_values(headers)
-    configured = resolve_target(runtime.config, incoming.target, headers)
+    configured = resolve_target(config, incoming.target, headers)
     is_signed = _is_signed(configured, lines)
     if is_signed:
         configured = lowered(configured, b"observe")
     target = lowered(configured, lines.get(b"x-deuz-mode"))
     codings = content_codings(headers) if b"content-encoding" in lines else ()
-    return Call(
-        id=runtime.new_id(),
-        incoming=incoming,
+    parent = lines.get(b"traceparent")
+    return Admission(
+        config=config,
         target=target,
-        identity=identify(lines, target, runtime.config),
-        body=None,
-        headers=headers,
-        at=at,
+        identity=identify(lines, target, config),
         passthrough=_why_not_read(incoming, target, codings),
-        is_signed=is_signed,
-        trace=_trace(lines, runtime),
-        is_apart=configured.mode == "compile" and target.mode != "compile",
+        traceparent=parent.decode("latin-1") if parent else None,
         codings=codings,
+        is_signed=is_signed,
+        is_apart=configured.mode == "compile" and target.mode != "compile",
     )
 
 
@@ -165,13 +195,6 @@ def identify(lines: Lines, target: Target, config: Config) -> Identity:
         is_known=tenant is not None and not is_missing,
         session=hashlib.sha256(root + session).digest()[:16] if session else None,
     )
-
-
-def _trace(lines: Lines, runtime: Runtime) -> Trace | None:
-    if runtime.new_trace is None:
-        return None
-    parent = lines.get(b"traceparent")
-    return runtime.new_trace(parent.decode("latin-1") if parent else None)
 
 
 def _why_not_read(

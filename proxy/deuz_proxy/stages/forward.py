@@ -51,15 +51,17 @@ async def forward_call(
         UpstreamBroken: the connection ended before the head.
     """
     started_at, start = runtime.clock(), runtime.monotonic()
+    headers = _outgoing_headers(call, body, runtime)
     with watch.waiting():
         reply = await runtime.upstreams.send(
             method=call.incoming.method,
             base=call.target.url,
             path=call.target.path,
-            headers=_outgoing_headers(call, body, runtime),
+            headers=headers,
             body=_stream(call) if body is None else call.as_sent(body),
             upgrade=call.incoming.upgrade,
             inform=call.incoming.inform,
+            letterhead=call.incoming.letterhead if headers is call.headers else None,
         )
     sent = _sent(call, reply, runtime, (started_at, runtime.monotonic() - start))
     if not is_guarded(call, runtime):
@@ -69,7 +71,7 @@ async def forward_call(
             return await _hold(sent)
     except BaseException:
         # Nobody else knows of this answer yet: a client that left ends it here.
-        await reply.close()
+        reply.close()
         raise
 
 

@@ -46,25 +46,27 @@ class Relay:
         try:
             if reply.status == _SWITCHED:
                 return await self._tunnel()
-            await self._client.start(reply.status, reply.reason, reply.headers)
+            self._client.start(reply.status, reply.reason, reply.headers)
             # What was held has been metered already.
             for chunk in self._sent.held:
-                await self._write(chunk)
+                self._write(chunk)
+                if self._client.is_slow:
+                    await self._client.drain()
             self._is_level = True
-            write = self._client.write
             async for chunk in self._sent.rest:
-                self._count(chunk)
-                await write(chunk)
+                self._write(chunk)
+                if self._client.is_slow:
+                    await self._client.drain()
                 self._meter(chunk)
             self._is_through = True
-            await self._client.finish()
+            self._client.finish()
         except UpstreamBroken as fault:
             self._client.abort()
             return self.totals("truncated", error=fault.code)
         except OSError:
             return self.left()
         finally:
-            await reply.close()
+            reply.close()
         return self.totals(self._whole)
 
     def left(self) -> Totals:
@@ -98,7 +100,7 @@ class Relay:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             for way in ways:
                 way.cancel()
-        await self._client.finish()
+        self._client.finish()
         return self.totals("ok")
 
     async def _up(self, said: AsyncIterator[bytes]) -> None:
@@ -110,16 +112,15 @@ class Relay:
         # Either side may simply hang up: that is how a socket ends.
         with contextlib.suppress(OSError, UpstreamBroken):
             async for piece in self._sent.rest:
-                await self._write(piece)
+                self._write(piece)
+                if self._client.is_slow:
+                    await self._client.drain()
 
-    async def _write(self, chunk: bytes) -> None:
-        self._count(chunk)
-        await self._client.write(chunk)
-
-    def _count(self, chunk: bytes) -> None:
+    def _write(self, chunk: bytes) -> None:
         if self._first_byte is None:
             self._first_byte = self._watch.elapsed()
         self._bytes += len(chunk)
+        self._client.write(chunk)
 
     def _meter(self, chunk: bytes) -> None:
         plain = self._sent.decode(chunk)

@@ -13,7 +13,7 @@ from deuz_testing.scripted import GivenClient
 async def test_a_fault_has_the_providers_shape_and_names_the_sidecar(api: str) -> None:
     client = GivenClient()
 
-    length = await answer_error(client, api, UpstreamUnreachable(upstream="u"))
+    length = answer_error(client, api, UpstreamUnreachable(upstream="u"))
 
     assert (client.status, client.reason) == (502, "Bad Gateway")
     assert dict(client.headers) == {
@@ -29,7 +29,7 @@ async def test_a_fault_has_the_providers_shape_and_names_the_sidecar(api: str) -
 async def test_an_answer_under_way_is_broken_instead() -> None:
     client = GivenClient(status=200)
 
-    length = await answer_error(client, "anthropic", SidecarError("no"))
+    length = answer_error(client, "anthropic", SidecarError("no"))
 
     assert length == 0
     assert client.is_aborted

@@ -33,10 +33,10 @@ def answering(*chunks: bytes, status: int = 200, headers: Lines | None = None) -
 
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         await incoming.read_body(limit_bytes=2**27)
-        await client.start(status, "Fine", headers or [])
+        client.start(status, "Fine", headers or [])
         for chunk in chunks:
-            await client.write(chunk)
-        await client.finish()
+            client.write(chunk)
+        client.finish()
 
     return serve
 
@@ -113,8 +113,8 @@ async def test_some_answers_have_no_body_whatever_is_written(
 
 async def test_a_reason_goes_out_as_its_bytes() -> None:
     async def serve(_: Http1Incoming, client: Http1Client) -> None:
-        await client.start(299, "Caf\xe9  au lait", [])
-        await client.finish()
+        client.start(299, "Caf\xe9  au lait", [])
+        client.finish()
 
     got = await bytes_of(serve, closing())
 
@@ -132,8 +132,8 @@ async def test_an_answer_shorter_than_stated_looks_broken() -> None:
 @pytest.mark.parametrize("text", [closing(), OLD])
 async def test_an_aborted_answer_looks_broken_to_every_client(text: bytes) -> None:
     async def serve(_: Http1Incoming, client: Http1Client) -> None:
-        await client.start(200, "OK", [])
-        await client.write(b"some")
+        client.start(200, "OK", [])
+        client.write(b"some")
         client.abort()
 
     if text == OLD:
@@ -145,7 +145,7 @@ async def test_an_aborted_answer_looks_broken_to_every_client(text: bytes) -> No
 
 async def test_an_answer_aborted_behind_its_head_shows_the_head() -> None:
     async def serve(_: Http1Incoming, client: Http1Client) -> None:
-        await client.start(200, "OK", [(b"Content-Length", b"3")])
+        client.start(200, "OK", [(b"Content-Length", b"3")])
         client.abort()
 
     assert (await bytes_of(serve, closing())).endswith(b"close\r\n\r\n")
@@ -155,11 +155,11 @@ async def test_head_and_first_bytes_are_one_packet_and_a_head_alone_does_not_wai
     None
 ):
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
-        await client.start(200, "OK", [(b"Content-Length", b"4")])
+        client.start(200, "OK", [(b"Content-Length", b"4")])
         if incoming.target == "/late":
             await asyncio.wait_for(seen.wait(), WAIT_SECONDS)
-        await client.write(b"body")
-        await client.finish()
+        client.write(b"body")
+        client.finish()
 
     seen = asyncio.Event()
     async with serving(serve) as url, raw_client(url) as client:
@@ -180,11 +180,12 @@ async def test_a_slow_reader_slows_the_writer_and_nothing_piles_up() -> None:
 
     async def serve(_: Http1Incoming, client: Http1Client) -> None:
         nonlocal written
-        await client.start(200, "OK", [])
+        client.start(200, "OK", [])
         for _number in range(400):
-            await client.write(b"x" * 65_536)
+            client.write(b"x" * 65_536)
+            await client.drain()
             written += 1
-        await client.finish()
+        client.finish()
 
     async with serving(serve) as url, raw_client(url) as client:
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
@@ -204,9 +205,9 @@ async def test_a_slow_reader_slows_the_writer_and_nothing_piles_up() -> None:
 async def test_writing_to_a_client_that_has_gone_says_so() -> None:
     async def serve(_: Http1Incoming, client: Http1Client) -> None:
         try:
-            await client.start(200, "OK", [])
+            client.start(200, "OK", [])
             client.abort()
-            await client.write(b"x")
+            client.write(b"x")
         except ConnectionResetError:
             told.set()
 
@@ -223,8 +224,8 @@ async def test_writing_to_a_client_that_has_gone_says_so() -> None:
 async def test_a_body_is_read_whole_however_it_is_framed(length: int) -> None:
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         bodies.append(await incoming.read_body(limit_bytes=length))
-        await client.start(204, "OK", [])
-        await client.finish()
+        client.start(204, "OK", [])
+        client.finish()
 
     body = bytes(range(251)) * (length // 251 + 1)
     body = body[:length]
@@ -246,8 +247,8 @@ async def test_a_body_over_the_limit_is_not_read_to_its_end(is_stated: bool) -> 
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         with pytest.raises(BodyTooLarge):
             await incoming.read_body(limit_bytes=10)
-        await client.start(413, "No", [(b"Content-Length", b"0")])
-        await client.finish()
+        client.start(413, "No", [(b"Content-Length", b"0")])
+        client.finish()
 
     head = b"POST / HTTP/1.1\r\nHost: a\r\n"
     stated = head + b"Content-Length: 11\r\n\r\n"
@@ -264,8 +265,8 @@ async def test_a_body_that_breaks_is_malformed_behind_what_came() -> None:
             async for piece in incoming.stream_body():
                 got.append(piece)
                 taken.set()
-        await client.start(400, "No", [(b"Content-Length", b"0")])
-        await client.finish()
+        client.start(400, "No", [(b"Content-Length", b"0")])
+        client.finish()
 
     got: list[bytes] = []
     taken = asyncio.Event()
@@ -284,8 +285,8 @@ async def test_a_client_is_told_to_go_on_once_and_only_if_its_body_is_read() -> 
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         if incoming.target == "/read":
             await incoming.read_body(limit_bytes=99)
-        await client.start(200, "OK", [(b"Content-Length", b"0")])
-        await client.finish()
+        client.start(200, "OK", [(b"Content-Length", b"0")])
+        client.finish()
 
     expecting = b"Host: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
     async with serving(serve) as url, raw_client(url) as client:
@@ -305,8 +306,8 @@ async def test_a_client_is_told_to_go_on_once_and_only_if_its_body_is_read() -> 
 async def test_an_unread_body_that_is_here_does_not_cost_the_connection() -> None:
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         await until(lambda: incoming._inbox.is_over)
-        await client.start(200, "OK", [(b"Content-Length", b"0")])
-        await client.finish()
+        client.start(200, "OK", [(b"Content-Length", b"0")])
+        client.finish()
 
     async with serving(serve) as url, raw_client(url) as client:
         for length in (10, 300_000, 10):

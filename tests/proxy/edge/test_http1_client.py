@@ -348,7 +348,7 @@ async def test_a_request_cancelled_at_any_turn_leaves_no_connection_in_use(
         try:
             return await read(reply)
         finally:
-            await reply.close()
+            reply.close()
 
     async with between(answer) as (upstream, upstreams):
         asking = asyncio.ensure_future(whole())

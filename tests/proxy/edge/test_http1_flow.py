@@ -25,7 +25,7 @@ class Tap(asyncio.Transport):
 
 def make_inbox() -> tuple[Inbox, Tap]:
     tap = Tap()
-    return Inbox(tap, asyncio.get_running_loop()), tap
+    return Inbox(tap, Waiter(asyncio.get_running_loop())), tap
 
 
 async def test_pieces_come_in_order_and_before_the_fault_behind_them() -> None:
@@ -46,16 +46,17 @@ async def test_a_task_that_waits_is_woken_by_what_comes() -> None:
     async def take() -> None:
         got.extend([piece async for piece in inbox.pieces()])
 
-    inbox, _ = make_inbox()
+    waiter = Waiter(asyncio.get_running_loop())
+    inbox = Inbox(Tap(), waiter)
     got: list[bytes] = []
     taking = asyncio.ensure_future(take())
     for piece in (b"one", b"two"):
         await asyncio.sleep(0)
         inbox.put(piece)
-        inbox.waiter.wake()
+        waiter.wake()
     await asyncio.sleep(0)
     inbox.end()
-    inbox.waiter.wake()
+    waiter.wake()
     await taking
 
     assert got == [b"one", b"two"]

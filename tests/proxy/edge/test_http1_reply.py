@@ -45,7 +45,7 @@ async def test_a_body_that_ends_early_is_broken_behind_what_came(
         reply = await ask(upstreams, upstream.url)
         with pytest.raises(UpstreamBroken):
             await keep(reply, got)
-        await reply.close()
+        reply.close()
 
     assert b"".join(got) == b"half"
 
@@ -64,7 +64,7 @@ async def test_closing_an_unread_answer_ends_its_connection(
 
     async with raw_upstream(endless) as upstream:
         reply = await ask(upstreams, upstream.url)
-        await reply.close()
+        reply.close()
 
         await asyncio.wait_for(upstream.last.gone.wait(), WAIT_SECONDS)
 
@@ -74,8 +74,8 @@ async def test_an_answer_that_was_closed_whole_gives_its_connection_back(
 ) -> None:
     async with raw_upstream() as upstream:
         reply = await ask(upstreams, upstream.url)
-        await reply.close()
-        await reply.close()
+        reply.close()
+        reply.close()
         await ask(upstreams, upstream.url)
 
         assert len({id(got.writer) for got in upstream.requests}) == 1

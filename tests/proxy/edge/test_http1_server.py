@@ -25,9 +25,9 @@ LAST = request("GET", "/last", None, b"Connection: close")
 
 
 async def answer_ok(_: Http1Incoming, client: Http1Client) -> None:
-    await client.start(200, "OK", [(b"Content-Length", b"2")])
-    await client.write(b"ok")
-    await client.finish()
+    client.start(200, "OK", [(b"Content-Length", b"2")])
+    client.write(b"ok")
+    client.finish()
 
 
 @asynccontextmanager
@@ -226,9 +226,9 @@ async def test_a_body_that_stops_coming_is_given_up_and_a_slow_one_is_not() -> N
 
 async def test_a_body_may_wait_while_its_answer_is_read() -> None:
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
-        await client.start(200, "OK", [(b"Content-Length", b"10")])
-        await client.write(await incoming.read_body(limit_bytes=100))
-        await client.finish()
+        client.start(200, "OK", [(b"Content-Length", b"10")])
+        client.write(await incoming.read_body(limit_bytes=100))
+        client.finish()
 
     text = post("/", b"0123456789")
     async with (

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from deuz_proxy.calls import Letterhead
 from deuz_proxy.edge import http1_upstreams
 from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams, Origin
@@ -101,6 +102,41 @@ async def test_a_request_goes_out_as_these_bytes(upstreams: Http1Upstreams) -> N
             b"content-LENGTH: 4\r\nX-Same: 1\r\n\r\n" % host
         )
         assert upstream.last.body == b"four"
+
+
+async def test_a_letterhead_changes_no_byte_of_any_request_under_it(
+    upstreams: Http1Upstreams,
+) -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        yield b"a st"
+        yield b"ream"
+
+    letterhead, lines = Letterhead(), CLIENT_LINES
+    streamed = [*lines[:5], (b"content-LENGTH", b"8"), *lines[6:]]
+    async with raw_upstream() as upstream, raw_upstream() as another:
+        for at, path, body in (
+            (upstream, "/v1/x", b"four"),
+            (upstream, "/v1/x", b"more than four"),
+            (upstream, "/v1/y", b"four"),
+            (another, "/v1/y", b""),
+            (another, "/v1/y", None),
+        ):
+            heads = []
+            for shared in (letterhead, None):
+                reply = await upstreams.send(
+                    method="PUT",
+                    base=at.url,
+                    path=path,
+                    headers=streamed if body is None else lines,
+                    body=stream() if body is None else body,
+                    letterhead=shared,
+                )
+                await read(reply)
+                heads.append(at.last.head)
+
+            assert heads[0] == heads[1]
+        assert b"content-LENGTH: 8\r\n" in another.last.head
+        assert another.last.body == b"a stream"
 
 
 # Reuse.
@@ -405,7 +441,7 @@ async def test_silence_is_counted_from_the_last_sign_of_life() -> None:
         with pytest.raises(UpstreamBroken):  # noqa: PT012
             async for chunk in reply.chunks():
                 got.append(chunk)  # noqa: PERF401  # It is cut short.
-        await reply.close()
+        reply.close()
     await upstreams.close()
 
     assert b"".join(got) == b"xxxx"

@@ -90,7 +90,7 @@ async def test_a_foreign_fault_is_answered_as_ours_without_its_words(
     runtime: Runtime, told: Told
 ) -> None:
     class Odd(GivenClient):
-        async def finish(self) -> None:
+        def finish(self) -> None:
             raise RuntimeError("canary")
 
     client = Odd()
@@ -107,7 +107,7 @@ async def test_a_client_that_is_gone_when_it_is_answered_hurts_nobody(
     runtime: Runtime, told: Told
 ) -> None:
     class Gone(GivenClient):
-        async def start(self, *_: Any) -> None:
+        def start(self, *_: Any) -> None:
             raise ConnectionResetError
 
     client = Gone()

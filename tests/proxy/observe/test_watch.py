@@ -13,24 +13,55 @@ def test_a_stage_is_what_was_added_without_what_was_waited_for() -> None:
     clock = Clock()
     watch = Watch(clock)
 
-    with watch.stage("forward"):
-        clock.now += 1
-        with watch.waiting():
-            clock.now += 50
-        clock.now += 2
+    watch.enter("forward")
+    clock.now += 1
+    with watch.waiting():
+        clock.now += 50
+    clock.now += 2
+    watch.enter(None)
 
     assert watch.stages() == (("forward", 3.0), ("total", 3.0))
     assert watch.elapsed() == 53.0
 
 
+def test_a_stage_ends_where_the_next_one_begins() -> None:
+    clock = Clock()
+    watch = Watch(clock)
+    watch.enter("admit")
+    clock.now += 1
+    watch.enter("recall")
+    clock.now += 2
+
+    watch.enter("compile")
+
+    assert watch.stages() == (("admit", 1.0), ("recall", 2.0), ("total", 3.0))
+
+
+def test_what_is_between_two_stages_is_nobodys() -> None:
+    clock = Clock()
+    watch = Watch(clock)
+    watch.enter("forward")
+    clock.now += 1
+    watch.enter(None)
+    clock.now += 60
+    with watch.waiting():
+        clock.now += 60
+    watch.enter("settle")
+    clock.now += 2
+
+    watch.enter(None)
+
+    assert watch.stages() == (("forward", 1.0), ("settle", 2.0), ("total", 3.0))
+
+
 def test_a_stage_entered_twice_is_summed() -> None:
     clock = Clock()
     watch = Watch(clock)
-    for seconds in (1, 2):
-        with watch.stage("settle"):
-            clock.now += seconds
-    with watch.stage("admit"):
-        clock.now += 4
+    for stage, seconds in (("settle", 1), ("admit", 4), ("settle", 2)):
+        watch.enter(stage)
+        clock.now += seconds
+
+    watch.enter(None)
 
     assert watch.stages() == (("settle", 3.0), ("admit", 4.0), ("total", 7.0))
 
@@ -38,21 +69,26 @@ def test_a_stage_entered_twice_is_summed() -> None:
 def test_a_stage_that_fails_or_a_wait_that_is_cut_is_counted_all_the_same() -> None:
     clock = Clock()
     watch = Watch(clock)
+    watch.enter("forward")
+    clock.now += 1
     try:
-        with watch.stage("forward"), watch.waiting():
+        with watch.waiting():
             clock.now += 5
             raise ValueError  # noqa: TRY301
     except ValueError:
         pass
 
-    assert watch.stages() == (("forward", 0.0), ("total", 0.0))
+    watch.enter("settle")
+
+    assert watch.stages() == (("forward", 1.0), ("total", 1.0))
 
 
 def test_a_clock_that_steps_back_never_gives_a_negative_stage() -> None:
     clock = Clock()
     watch = Watch(clock)
+    watch.enter("admit")
+    clock.now -= 10
 
-    with watch.stage("admit"):
-        clock.now -= 10
+    watch.enter(None)
 
     assert watch.stages() == (("admit", 0.0), ("total", 0.0))

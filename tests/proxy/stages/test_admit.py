@@ -68,6 +68,30 @@ async def test_what_may_not_be_looked_into_is_not_read(
     assert (call.body, call.passthrough) == (None, reason)
 
 
+def test_what_a_letterhead_decided_holds_for_the_next_request_under_it(
+    runtime: Runtime,
+) -> None:
+    lines = ((b"x-api-key", b"k"), (b"session_id", b"s"), (b"content-length", b"9"))
+    first = given(*lines)
+    second = GivenRequest(BODY, headers=lines[:2], letterhead=first.letterhead)
+
+    one, two = [admit_call(each, runtime) for each in (first, second)]
+
+    assert two.identity is one.identity
+    assert two.target is one.target
+    assert two.headers == lines[:2]
+    assert (two.id, two.incoming) != (one.id, one.incoming)
+
+
+def test_another_config_decides_anew(runtime: Runtime) -> None:
+    request = given((b"x-api-key", b"k"))
+    other = replace(runtime, config=runtime.config.model_copy(update={"routes": []}))
+
+    before, after = [admit_call(request, each) for each in (runtime, other)]
+
+    assert (before.target.mode, after.target.mode) == ("compile", "observe")
+
+
 async def test_a_compressed_body_is_understood_beside_what_came(
     runtime: Runtime,
 ) -> None:

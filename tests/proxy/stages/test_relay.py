@@ -22,9 +22,9 @@ class Journal(GivenClient):
         super().__init__()
         self.steps: list[str] = []
 
-    async def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> None:
         self.steps.append(f"client {chunk.decode('latin-1')}")
-        await super().write(chunk)
+        super().write(chunk)
 
     def decode(self, chunk: bytes) -> bytes:
         self.steps.append(f"meter {chunk.decode('latin-1')}")
@@ -34,7 +34,7 @@ class Journal(GivenClient):
 class LeavesAtTheEnd(Journal):
     """A client that has left when it is told that the answer is over."""
 
-    async def finish(self) -> None:
+    def finish(self) -> None:
         raise ConnectionResetError
 
 

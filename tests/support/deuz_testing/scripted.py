@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from deuz_proxy.calls import Headers
+from deuz_proxy.calls import Headers, Letterhead
 from deuz_proxy.errors import SidecarError
 
 
@@ -45,7 +45,7 @@ class ScriptedReply:
     async def send(self, piece: bytes) -> None:
         raise AssertionError("no scripted upstream switches")
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self.is_closed = True
 
 
@@ -82,6 +82,7 @@ class ScriptedUpstreams:
         body: bytes | AsyncIterator[bytes] | None,
         upgrade: bytes | None = None,
         inform: Callable[[int, bytes, Headers], None] | None = None,
+        letterhead: Letterhead | None = None,
     ) -> ScriptedReply:
         if body is not None and not isinstance(body, bytes):
             body = b"".join([piece async for piece in body])
@@ -102,6 +103,7 @@ class GivenRequest:
     headers: Headers = ((b"x-api-key", b"key-1"),)
     method: str = "POST"
     upgrade: bytes | None = None
+    letterhead: Letterhead = field(default_factory=Letterhead)
 
     @property
     def has_body(self) -> bool:
@@ -128,6 +130,7 @@ class GivenClient:
     is_finished: bool = False
     is_aborted: bool = False
     leaves_at: int | None = None
+    is_slow: bool = False
 
     @property
     def has_started(self) -> bool:
@@ -137,18 +140,21 @@ class GivenClient:
     def body(self) -> bytes:
         return b"".join(self.chunks)
 
-    async def start(self, status: int, reason: str, headers: Headers) -> None:
+    def start(self, status: int, reason: str, headers: Headers) -> None:
         self.status, self.reason, self.headers = status, reason, headers
 
     async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]:
         raise AssertionError("no scripted upstream switches")
 
-    async def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> None:
         if self.leaves_at == len(self.chunks):
             raise ConnectionResetError
         self.chunks.append(chunk)
 
-    async def finish(self) -> None:
+    async def drain(self) -> None:
+        raise AssertionError("no given client reads slowly")
+
+    def finish(self) -> None:
         self.is_finished = True
 
     def abort(self) -> None:
