@@ -22,6 +22,8 @@ TESTS = (
     "tests/compiler/selection",
     "tests/compiler/profiles",
     "tests/compiler/test_compilation.py",
+    "tests/support/deuz_testing/__init__.py",
+    "tests/support/deuz_testing/plain_reading.py",
 )
 
 

@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 
 from deuz_compiler.records.candidate import REQUIREMENTS, Candidate, Eligibility
 from deuz_compiler.records.policy import Overhead, Policy, Share
+from deuz_compiler.records.refusal import Refusal
 from deuz_compiler.records.trace import Block
-from deuz_compiler.selection.engine import select
+from deuz_compiler.selection.engine import Selection, select
 from deuz_compiler.selection.explain import Explanation, explain_node, sweep
 from deuz_compiler.selection.pool import Pool, Surroundings, build_pool
 
@@ -216,3 +217,13 @@ def test_smallest_budget_of_an_exact_search_is_its_own() -> None:
     # A block of 5, three records with labels of 2, two separators.
     assert exact.smallest_budget_tokens == 5 + 650 + 3 * 2 + 2
     assert greedy.smallest_budget_tokens is None
+
+
+def test_no_budget_lifts_what_was_refused_before_any_selection() -> None:
+    refusal = Refusal(reason="source-failed", detail="no answer")
+    failed = Selection((), 0, {}, refusal, None, None)
+
+    case = explain_node(pool_of(POLICY, want("a")), POLICY, 0, failed=failed)
+
+    assert (case.reason, case.detail, case.needs) == ("refused", "no answer", ("a",))
+    assert (case.smallest_budget_tokens, case.is_complete) == (None, True)

@@ -51,8 +51,11 @@ def test_names_are_shown_short_and_on_one_line() -> None:
 
 
 def test_dependencies_given_as_one_text_are_told_once() -> None:
-    assert faults(record("a", depends_on="s/placed")) == (
+    lost = record("b", depends_on=("s/ghost",))
+
+    assert faults(record("a", depends_on="s/placed"), lost) == (
         "candidate s/a: depends_on is no list of keys",
+        "candidate s/b: depends on unknown s/ghost",
     )
 
 
@@ -93,6 +96,10 @@ def test_faults_of_policy_and_records_are_told_together() -> None:
         "candidate s/a: tokens -1 is negative",
         "candidate s/b: depends on unknown s/ghost",
     )
+    assert input_faults(records[1:], STRICT, placed=frozenset()) == (
+        "candidate s/b: depends on unknown s/ghost",
+    )
+    assert input_faults(records[1:], LENIENT, placed=frozenset()) == ()
 
 
 def test_optional_group_of_mixed_classes_is_no_fault() -> None:
@@ -122,6 +129,15 @@ def test_group_of_mixed_classes_is_left_out_as_malformed() -> None:
 
     assert [candidate.record_id for candidate in sifted.candidates] == ["c"]
     assert sifted.excluded == tuple([(member, "malformed") for member in members])
+
+
+def test_mandatory_member_of_a_group_of_mixed_classes_is_an_error() -> None:
+    grouped = {"group_id": "g", "is_group_required": True}
+    members = (record("a", requirement="mandatory", **grouped), record("b", **grouped))
+
+    assert faults(*members, policy=LENIENT) == (
+        "group g: members of classes discretionary, mandatory",
+    )
 
 
 def test_required_group_that_loses_a_faulty_member_is_left_out_whole() -> None:

@@ -216,3 +216,33 @@ def test_drop_touches_open_members_only() -> None:
     dropped = judged.tally.decisions[1]
     assert (dropped.reason, dropped.stage) == ("dependency-blocked", "discretionary")
     assert dropped.cost_tokens == 20
+
+
+def test_unit_is_open_until_it_is_decided_or_its_content_is_in() -> None:
+    judged = judge(want("a"), want("b", content_identity="X"), want("c"))
+    waiting, twin, decided = judged.units()
+
+    judged.tally.identities["X"] = 9
+    judged.tally.reject(2, reasons.OVER_BUDGET)
+
+    assert judged.is_open(waiting)
+    assert not judged.is_open(twin)
+    assert not judged.is_open(decided)
+    assert judged.units()[0].members == (0,)
+    assert len(judged.units()) == 1
+
+
+def test_unit_enters_as_it_was_last_judged() -> None:
+    judged = judge(want("a", 101, projection="x", projection_tokens=60))
+    unit = first(judged)
+    judged.objection(unit)
+
+    judged.admit(unit, reasons.RANKED)
+
+    assert judged.tally.decisions[0].is_projected
+    assert judged.tally.remaining == 40
+    plain = judge(want("a"))
+    unit = first(plain)
+    plain.objection(unit)
+    plain.admit(unit, reasons.RANKED)
+    assert not plain.tally.decisions[0].is_projected

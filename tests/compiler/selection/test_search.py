@@ -302,11 +302,13 @@ def test_group_owes_only_what_is_not_placed(
 
 
 def test_block_alone_may_be_too_dear_and_then_no_bundle_exists() -> None:
-    selection = run([], 2, empty_block="rendered")[1]
+    refused, fitting = (run([], n, empty_block="rendered")[1] for n in (2, 3))
 
-    assert selection.refusal is not None
-    assert selection.search is not None
-    assert selection.search.outcome == "none"
+    assert refused.refusal is not None
+    assert refused.search is not None
+    assert refused.search.outcome == "none"
+    assert fitting.search is not None
+    assert (fitting.search.outcome, fitting.tokens) == ("confirmed", 3)
 
 
 # Brute force.

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from deuz_compiler.records.candidate import Candidate, Requirement
+from deuz_compiler.records.candidate import Candidate, Eligibility, Requirement
 from deuz_compiler.records.policy import Policy
 from deuz_compiler.records.trace import Block
 from deuz_compiler.selection.pool import Surroundings, build_pool
@@ -13,8 +13,14 @@ def tally_of(
     needs: Mapping[str, str],
     tokens: int = 100,
     requirements: Mapping[str, Requirement] | None = None,
+    *,
+    closed: str = "",
+    covered: str = "",
 ) -> Tally:
-    """Return a tally over records of 10 tokens; `needs` maps each to what it needs."""
+    """Return a tally over records of 10 tokens; `needs` maps each to what it needs.
+
+    `closed` names those whose scope is wrong, `covered` the keys that each covers.
+    """
     records = [
         Candidate(
             source="",
@@ -25,6 +31,8 @@ def tally_of(
             content_identity=key,
             depends_on=tuple(wanted),
             requirement=(requirements or {}).get(key, "discretionary"),
+            scope=Eligibility(is_eligible=key not in closed),
+            coverage_keys=tuple(covered),
         )
         for key, wanted in needs.items()
     ]
@@ -145,3 +153,21 @@ def test_what_must_be_there_keeps_its_reason_when_another_pulls_it_in(
     tally.commit([0, 1], (0,), stage="preferred", reason="ranked")
 
     assert tally.decisions[1].reason == requirement
+
+
+def test_first_obstacle_keeps_nodes_from_entering() -> None:
+    tally = tally_of({"a": "bz", "b": "", "c": ""}, closed="c")
+
+    assert tally.block((1,)) is None
+    assert tally.block((1, 2)) == Block("ineligible", "c", "scope-ineligible")
+    assert tally.block((1, 0)) == Block("missing", "z")
+    tally.settle((1,))
+    assert tally.block((1,)) == Block("collision", "b")
+
+
+def test_what_enters_covers_its_keys() -> None:
+    tally = tally_of({"a": "", "b": ""}, covered="k")
+
+    tally.settle((0,))
+
+    assert list(tally.covered) == ["k"]
