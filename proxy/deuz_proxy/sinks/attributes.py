@@ -1,4 +1,4 @@
-"""What the spans of a request say: events in, attributes of the catalogue out.
+"""What the spans of many requests say alike, and those of a compile: attributes.
 
 Rules:
 - What is not known is left off: an absent count is no 0, an absent error no "none".
@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
-from deuz_compiler import Usage
 from deuz_proxy.observe import names
-from deuz_proxy.observe.events import Compile, RequestFinished, UpstreamCall
+from deuz_proxy.observe.events import Compile
 from deuz_proxy.observe.redact import shown_name, shown_path, shown_source, shown_word
 from deuz_proxy.observe.vocabulary import HTTP_METHODS, NONE
 from deuz_proxy.sinks.otlp_bytes import AttributeValue
@@ -96,18 +95,6 @@ def server_attributes(served: Served) -> Attributes:
     }
 
 
-def own_server_attributes(event: RequestFinished) -> Attributes:
-    """Return what the proxied request's own span says of this one alone."""
-    return {
-        names.REQUEST_ID: event.request_id,
-        names.CONVERSATION: event.conversation,
-        names.HTTP_REQUEST_BYTES: event.request_bytes,
-        names.HTTP_RESPONSE_BYTES: event.response_bytes,
-        names.OVERHEAD: event.overhead_seconds,
-        names.MUTATIONS: event.sidecar_mutations or None,
-    }
-
-
 def request_error(served: Served) -> str | None:
     """Return why the request did not end well, None if it did."""
     if served.outcome == "ok" and served.status < FIRST_ERROR_STATUS:
@@ -132,25 +119,6 @@ def call_attributes(asked: Asked, called: Called, *, is_answer: bool) -> Attribu
         **_inference_attributes(asked, called),
         **(_answer_attributes(asked) if is_answer else {}),
     }
-
-
-def own_call_attributes(
-    event: RequestFinished,
-    call: UpstreamCall,
-    conventions: names.Conventions,
-    *,
-    is_answer: bool,
-) -> Attributes:
-    """Return what one call to the upstream says of this one alone."""
-    said: dict[str, AttributeValue | None] = {}
-    if event.conversation and _is_inference(event, call):
-        said[names.CONVERSATION_ID] = event.conversation
-    usage = event.usage if is_answer else call.usage
-    if usage is not None:
-        said |= _usage_attributes(usage, conventions)
-    if is_answer:
-        said |= _own_answer_attributes(event, call)
-    return said
 
 
 def call_error(asked: Asked, called: Called, *, is_answer: bool) -> str | None:
@@ -202,11 +170,6 @@ def _inference_attributes(asked: Asked, called: Called) -> Attributes:
     }
 
 
-def _is_inference(event: RequestFinished, call: UpstreamCall) -> bool:
-    is_named = call.model is not None or event.model is not None
-    return is_named and names.operation_of(event.path) is not None
-
-
 def _answer_attributes(asked: Asked) -> Attributes:
     if asked.model is None:
         return {}
@@ -217,33 +180,6 @@ def _answer_attributes(asked: Asked) -> Attributes:
         names.RESPONSE_MODEL: _name(asked.response_model),
         names.FINISH_REASONS: (shown_word(reason) or "",) if reason else None,
     }
-
-
-def _own_answer_attributes(event: RequestFinished, call: UpstreamCall) -> Attributes:
-    if event.model is None:
-        return {}
-    return {
-        names.RESPONSE_ID: _name(event.response_id),
-        names.FIRST_CHUNK: _first_chunk_seconds(event, call),
-        # Only when known: the conventions forbid to say "not compacted".
-        names.COMPACTED: True if event.compactions else None,
-    }
-
-
-def _usage_attributes(usage: Usage, conventions: names.Conventions) -> Attributes:
-    return {
-        names.INPUT_TOKENS: usage.input_total,
-        names.CACHE_READ: usage.cache_read,
-        conventions.cache_write: usage.cache_write,
-        names.OUTPUT_TOKENS: usage.output,
-        names.REASONING: usage.reasoning,
-    }
-
-
-def _first_chunk_seconds(event: RequestFinished, call: UpstreamCall) -> float | None:
-    if not event.is_streamed or event.first_byte_seconds is None:
-        return None
-    return max(0.0, event.at + event.first_byte_seconds - call.started_at)
 
 
 def _name(value: str | None) -> str | None:

@@ -11,7 +11,7 @@ the wire format of Protocol Buffers.
 """
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,8 +23,14 @@ pack_double = struct.Struct("<d").pack
 # Fields of `AnyValue`, each with how its bytes are to be read.
 _TEXT, _BOOL, _INT, _DOUBLE, _LIST = b"\x0a", b"\x10", b"\x18", b"\x21", b"\x2a"
 _WITH_LENGTH = (_TEXT, _LIST)
+# What is longer, of what is looked up by its length, is made each time.
+_USUAL_BYTES = 512
+# Of 64 bits, seven to a byte.
+_LONGEST_VARINT = 10
 
 _ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
+# Seven bits, and that more follow.
+_AND_MORE = tuple(bytes((number | 0x80,)) for number in range(0x80))
 _TWO_BYTES = 1 << 14
 _UNSIGNED = (1 << 64) - 1
 
@@ -40,7 +46,9 @@ class Envelope:
     def seal(self, items: Iterable[bytes]) -> bytes:
         """Return the request with these spans, or with these metrics."""
         scope = write_text(1, self.scope) + write_text(2, self.version)
-        said = [write_message(1, scope), *[write_message(2, item) for item in items]]
+        said = [write_message(1, scope)]
+        for item in items:
+            said += (b"\x12", write_varint(len(item)), item)
         resource = write_message(1, write_attributes(1, self.resource))
         return write_message(1, resource + write_message(2, b"".join(said)))
 
@@ -55,9 +63,48 @@ def write_attributes(field: int, said: Mapping[str, AttributeValue | None]) -> b
     return b"".join(pieces)
 
 
+def text_writer(field: int, name: str) -> Callable[[str | None], bytes]:
+    """Return what writes one attribute that is a text; None is left off."""
+    # Its length is all that differs in what stands ahead of it.
+    heads: dict[int, bytes] = {}
+
+    def write(text: str | None) -> bytes:
+        if text is None:
+            return b""
+        raw = text.encode()
+        size = len(raw)
+        if size in heads:
+            return heads[size] + raw
+        head = _head(field, name, _TEXT, size)
+        if size < _USUAL_BYTES:
+            heads[size] = head
+        return head + raw
+
+    return write
+
+
+def number_writer(field: int, name: str) -> Callable[[int | None], bytes]:
+    """Return what writes one attribute that is a whole number; None is left off."""
+    heads = [_head(field, name, _INT, length) for length in range(_LONGEST_VARINT + 1)]
+
+    def write(number: int | None) -> bytes:
+        if number is None:
+            return b""
+        raw = write_varint(number if number >= 0 else number & _UNSIGNED)
+        return heads[len(raw)] + raw
+
+    return write
+
+
+def seconds_writer(field: int, name: str) -> Callable[[float | None], bytes]:
+    """Return what writes one attribute that is a fraction; None is left off."""
+    head = _head(field, name, _DOUBLE, 8)
+    return lambda seconds: b"" if seconds is None else head + pack_double(seconds)
+
+
 def write_message(field: int, content: bytes) -> bytes:
-    """Return a message, or bytes, as a member of this field."""
-    return _tag(field) + write_varint(len(content)) + content
+    """Return a message, or bytes, as a member of this field: one of the first 15."""
+    return _ONE_BYTE[field << 3 | 2] + write_varint(len(content)) + content
 
 
 def write_text(field: int, text: str) -> bytes:
@@ -75,7 +122,7 @@ def write_varint(number: int) -> bytes:
     if number < 0x80:  # noqa: PLR2004  # Seven bits to a byte.
         return _ONE_BYTE[number]
     if number < _TWO_BYTES:
-        return bytes((number & 0x7F | 0x80, number >> 7))
+        return _AND_MORE[number & 0x7F] + _ONE_BYTE[number >> 7]
     groups = bytearray()
     while number >= 0x80:  # noqa: PLR2004  # As above.
         groups.append(number & 0x7F | 0x80)
@@ -84,19 +131,14 @@ def write_varint(number: int) -> bytes:
     return bytes(groups)
 
 
-@lru_cache(maxsize=64)
-def _tag(field: int) -> bytes:
-    """Return what opens a member that has a length."""
-    return write_varint(field << 3 | 2)
-
-
 # An attribute's name and the length of its value leave a few hundred heads.
 @lru_cache(maxsize=2048)
 def _head(field: int, name: str, mark: bytes, length: int) -> bytes:
     """Return a `KeyValue` as a member of this field, up to its value's own bytes."""
     opening = _opening(mark, length)
-    key = write_text(1, name) + _tag(2) + write_varint(len(opening) + length)
-    return _tag(field) + write_varint(len(key) + len(opening) + length) + key + opening
+    key = write_text(1, name) + b"\x12" + write_varint(len(opening) + length)
+    size = write_varint(len(key) + len(opening) + length)
+    return _ONE_BYTE[field << 3 | 2] + size + key + opening
 
 
 def _opening(mark: bytes, length: int) -> bytes:

@@ -11,41 +11,43 @@ Source: opentelemetry-proto 1.x, trace.proto (field numbers).
 """
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
 from deuz_proxy.observe import names
-from deuz_proxy.observe.events import Compile, RequestFinished, Trace, UpstreamCall
+from deuz_proxy.observe.events import Compile, RequestFinished, UpstreamCall
 from deuz_proxy.observe.redact import shown_path
 from deuz_proxy.observe.trace import NewId, nonzero_id
 from deuz_proxy.sinks import attributes
 from deuz_proxy.sinks.attributes import Asked, Called, Served
 from deuz_proxy.sinks.otlp_bytes import (
     AttributeValue,
-    pack_fixed64,
     write_attributes,
     write_message,
     write_number,
     write_text,
 )
+from deuz_proxy.sinks.own_attributes import (
+    SPAN_ATTRIBUTES,
+    write_own_call,
+    write_own_request,
+)
 
 # Values of the fields that a class names, in its order.
 Fields = tuple[Any, ...]
-Keys = tuple[str, ...]
 Values = tuple[AttributeValue | None, ...]
 
 # An application has some dozens of kinds of requests; one takes a kilobyte.
 _KINDS_KEPT = 256
-_NANOSECONDS = 1_000_000_000
+_NANOSECONDS = 1e9
 _FIRST_SERVER_ERROR = 500
 
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3
 _ERROR = 2
 # Fields of a span, and of an event in it.
-_NAME, _KIND, _ATTRIBUTES, _EVENTS, _STATUS = 5, 6, 9, 11, 15
+_NAME, _KIND, _EVENTS, _STATUS = 5, 6, 11, 15
 _EVENT_NAME, _EVENT_ATTRIBUTES = 2, 3
 
 _IDS = struct.Struct(">2s16s2sQ")
@@ -55,6 +57,11 @@ _PARENT = struct.Struct(">2sQ6s")
 _LOCAL = b"\x85\x01\x00\x01\x00\x00"
 _REMOTE = b"\x85\x01\x00\x03\x00\x00"
 
+_EVENT_KEYS = {
+    names.VERDICT_EVENT: names.VERDICT_ATTRIBUTES,
+    names.OVERFLOW_EVENT: names.OVERFLOW_ATTRIBUTES,
+    names.COMPACTION_EVENT: names.COMPACTION_ATTRIBUTES,
+}
 _read_verdict = attrgetter(*names.VERDICT_ATTRIBUTES)
 _read_overflow = attrgetter(*names.OVERFLOW_ATTRIBUTES)
 _read_compaction = attrgetter(*names.COMPACTION_ATTRIBUTES)
@@ -72,34 +79,30 @@ class SpanWriter:
         trace = event.trace
         if trace is None or not trace.is_sampled:
             return ()
-        return tuple(self._spans(event, trace))
-
-    def _spans(self, event: RequestFinished, trace: Trace) -> Iterator[bytes]:
         trace_id = trace.trace_id.to_bytes(16, "big")
         parent = _PARENT.pack(b"\x22\x08", trace.server_span_id, _LOCAL)
+        spans = []
         if event.compile is not None:
-            yield _ids(trace_id, self._new_span_id()) + parent + _compile(event.compile)
+            ids = _ids(trace_id, self._new_span_id())
+            spans.append(ids + parent + _compile(event.compile))
         answer = _answer_of(event.upstream_calls)
         for index, call in enumerate(event.upstream_calls):
             # The first call has the id that the upstream was told, if it was told one.
             ids = _ids(trace_id, self._new_span_id() if index else trace.client_span_id)
-            yield ids + parent + self._call(event, call, is_answer=call is answer)
+            said = self._call(event, call, is_answer=call is answer)
+            spans.append(ids + parent + said)
         caller = _caller(trace.parent_span_id)
-        yield _ids(trace_id, trace.server_span_id) + caller + _server(event)
+        spans.append(_ids(trace_id, trace.server_span_id) + caller + _server(event))
+        return tuple(spans)
 
     def _call(
         self, event: RequestFinished, call: UpstreamCall, *, is_answer: bool
     ) -> bytes:
-        own = attributes.own_call_attributes(
-            event, call, self.conventions, is_answer=is_answer
-        )
         alike = _alike_calls(
-            attributes.read_asked(event),
-            attributes.read_called(call),
-            is_answer=is_answer,
+            attributes.read_asked(event), attributes.read_called(call), is_answer
         )
-        times = _times(call.started_at, call.duration_seconds)
-        return times + alike + write_attributes(_ATTRIBUTES, own)
+        own = write_own_call(event, call, self.conventions, is_answer=is_answer)
+        return _times(call.started_at, call.duration_seconds) + alike + own
 
     def _new_span_id(self) -> int:
         return nonzero_id(self.new_id, 64)
@@ -114,44 +117,32 @@ def _answer_of(calls: tuple[UpstreamCall, ...]) -> UpstreamCall | None:
 
 
 def _server(event: RequestFinished) -> bytes:
-    own = attributes.own_server_attributes(event)
-    return b"".join(
-        (
-            _times(event.at, event.duration_seconds),
-            _alike_requests(attributes.read_served(event)),
-            write_attributes(_ATTRIBUTES, own),
-            *_span_events(event),
-        )
-    )
+    times = _times(event.at, event.duration_seconds)
+    alike = _alike_requests(attributes.read_served(event))
+    said = times + alike + write_own_request(event)
+    # An event is told of at the end: the last eight bytes of the times.
+    at = b"\x09" + times[-8:]
+    if event.verdict is not None:
+        judged = _event(names.VERDICT_EVENT, _read_verdict(event.verdict))
+        said += write_message(_EVENTS, at + judged)
+    for overflow in event.overflows:
+        told = _event(names.OVERFLOW_EVENT, _read_overflow(overflow))
+        said += write_message(_EVENTS, at + told)
+    for layer in event.compactions:
+        told = _event(names.COMPACTION_EVENT, _read_compaction(layer))
+        said += write_message(_EVENTS, at + told)
+    return said
 
 
 def _compile(compiled: Compile) -> bytes:
-    said = write_attributes(_ATTRIBUTES, attributes.compile_attributes(compiled))
+    said = write_attributes(SPAN_ATTRIBUTES, attributes.compile_attributes(compiled))
     times = _times(compiled.started_at, compiled.duration_seconds)
     return times + _kind(names.COMPILE_SPAN, _INTERNAL, is_failed=False) + said
 
 
-def _span_events(event: RequestFinished) -> Iterator[bytes]:
-    at = b"\x09" + pack_fixed64(_nanoseconds(event.at + event.duration_seconds))
-    for told in _told(event):
-        yield write_message(_EVENTS, at + _event(*told))
-
-
-def _told(event: RequestFinished) -> Iterator[tuple[str, Keys, Values]]:
-    if event.verdict is not None:
-        values = _read_verdict(event.verdict)
-        yield names.VERDICT_EVENT, names.VERDICT_ATTRIBUTES, values
-    for overflow in event.overflows:
-        values = _read_overflow(overflow)
-        yield names.OVERFLOW_EVENT, names.OVERFLOW_ATTRIBUTES, values
-    for layer in event.compactions:
-        values = _read_compaction(layer)
-        yield names.COMPACTION_EVENT, names.COMPACTION_ATTRIBUTES, values
-
-
 @lru_cache(maxsize=_KINDS_KEPT)
-def _event(name: str, keys: Keys, values: Values) -> bytes:
-    said = dict(zip(keys, values, strict=True))
+def _event(name: str, values: Values) -> bytes:
+    said = dict(zip(_EVENT_KEYS[name], values, strict=True))
     return write_text(_EVENT_NAME, name) + write_attributes(_EVENT_ATTRIBUTES, said)
 
 
@@ -165,7 +156,7 @@ def _alike_requests(fields: Fields) -> bytes:
     path = shown_path(served.path, served.upstream)
     name = f"{attributes.known_method(served.method)} {path}"
     is_failed = served.status >= _FIRST_SERVER_ERROR or served.outcome == "truncated"
-    said = write_attributes(_ATTRIBUTES, attributes.server_attributes(served))
+    said = write_attributes(SPAN_ATTRIBUTES, attributes.server_attributes(served))
     return _kind(name, _SERVER, is_failed=is_failed) + said
 
 
@@ -173,8 +164,7 @@ def _alike_requests(fields: Fields) -> bytes:
 def _alike_calls(
     asked_fields: Fields,
     called_fields: Fields,
-    *,
-    is_answer: bool,
+    is_answer: bool,  # noqa: FBT001  # A cache's key.
 ) -> bytes:
     """Return what the spans of all calls with these fields have in common."""
     asked, called = Asked(*asked_fields), Called(*called_fields)
@@ -182,7 +172,7 @@ def _alike_calls(
     said = attributes.call_attributes(asked, called, is_answer=is_answer)
     name = attributes.call_name(asked, called)
     kind = _kind(name, _CLIENT, is_failed=error is not None)
-    return kind + write_attributes(_ATTRIBUTES, said)
+    return kind + write_attributes(SPAN_ATTRIBUTES, said)
 
 
 def _kind(name: str, kind: int, *, is_failed: bool) -> bytes:
@@ -205,9 +195,6 @@ def _caller(span_id: int) -> bytes:
 
 
 def _times(started_at: float, seconds: float) -> bytes:
-    ended = _nanoseconds(started_at + seconds)
-    return _TIMES.pack(0x39, _nanoseconds(started_at), 0x41, ended)
-
-
-def _nanoseconds(seconds: float) -> int:
-    return int(seconds * _NANOSECONDS)
+    started = int(started_at * _NANOSECONDS)
+    ended = int((started_at + seconds) * _NANOSECONDS)
+    return _TIMES.pack(0x39, started, 0x41, ended)

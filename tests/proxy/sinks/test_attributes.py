@@ -1,7 +1,5 @@
 import pytest
 
-from deuz_compiler import Usage
-from deuz_proxy.observe import names
 from deuz_proxy.observe.events import RequestFinished, SourceOutcome, UpstreamCall
 from deuz_proxy.sinks import attributes
 from deuz_proxy.sinks.attributes import Asked, Called, Served, read_asked, read_called
@@ -13,11 +11,8 @@ CALL = UpstreamCall(STARTED_AT + 0.25, 1.7, 200, None)
 Said = dict[str, AttributeValue]
 
 
-def known(*parts: attributes.Attributes) -> Said:
-    """Return what is said in parts, which must not repeat each other."""
-    said = [(k, v) for part in parts for k, v in part.items() if v is not None]
-    assert len(dict(said)) == len(said)
-    return dict(said)
+def known(said: attributes.Attributes) -> Said:
+    return {key: value for key, value in said.items() if value is not None}
 
 
 def served(**changes: object) -> Served:
@@ -25,31 +20,23 @@ def served(**changes: object) -> Served:
 
 
 def server_said(**changes: object) -> Said:
-    own = attributes.own_server_attributes(finished(**changes))
-    return known(attributes.server_attributes(served(**changes)), own)
+    return known(attributes.server_attributes(served(**changes)))
 
 
 def call_said(
-    event: RequestFinished,
-    call: UpstreamCall,
-    conventions: names.Conventions = names.NEWEST,
-    *,
-    is_answer: bool = True,
+    event: RequestFinished, call: UpstreamCall, *, is_answer: bool = True
 ) -> Said:
     asked, called = Asked(*read_asked(event)), Called(*read_called(call))
-    return known(
-        attributes.call_attributes(asked, called, is_answer=is_answer),
-        attributes.own_call_attributes(event, call, conventions, is_answer=is_answer),
-    )
+    return known(attributes.call_attributes(asked, called, is_answer=is_answer))
 
 
 def call_name(event: RequestFinished, call: UpstreamCall) -> str:
     return attributes.call_name(Asked(*read_asked(event)), Called(*read_called(call)))
 
 
-def answered(conventions: names.Conventions = names.NEWEST, **changes: object) -> Said:
+def answered(**changes: object) -> Said:
     event = finished(**changes)
-    return call_said(event, event.upstream_calls[-1], conventions)
+    return call_said(event, event.upstream_calls[-1])
 
 
 def test_server_span_tells_what_happened() -> None:
@@ -59,10 +46,8 @@ def test_server_span_tells_what_happened() -> None:
     assert said["http.response.status_code"] == 200
     assert said["deuz.route"] == "chat"
     assert said["deuz.mode"] == "observe"
-    assert said["deuz.conversation.id"] == "c-1"
     assert said["deuz.outcome"] == "ok"
     assert said["deuz.passthrough"] == "observe"
-    assert said["deuz.overhead"] == pytest.approx(0.0005)
 
 
 def test_query_and_unknown_parts_of_a_path_are_not_told() -> None:
@@ -95,35 +80,6 @@ def test_method_that_http_does_not_have_is_other() -> None:
     assert server_said(method="CANARY")["http.request.method"] == "_OTHER"
 
 
-def test_input_tokens_include_cached_ones() -> None:
-    said = answered(
-        usage=Usage(input_uncached=5, cache_read=128_955, cache_write=1_253)
-    )
-
-    assert said["gen_ai.usage.input_tokens"] == 130_213
-    assert said["gen_ai.usage.cache_read.input_tokens"] == 128_955
-    assert said["gen_ai.usage.cache_write.input_tokens"] == 1_253
-
-
-def test_zero_that_was_reported_is_told() -> None:
-    said = answered(usage=Usage(input_uncached=5, cache_read=0))
-
-    assert said["gen_ai.usage.cache_read.input_tokens"] == 0
-
-
-def test_absent_usage_leaves_the_attributes_off() -> None:
-    said = answered(usage=None)
-
-    assert not [name for name in said if name.startswith("gen_ai.usage")]
-
-
-def test_older_names_replace_the_newer() -> None:
-    said = answered(names.OLDER, usage=Usage(input_uncached=1, cache_write=9))
-
-    assert said["gen_ai.usage.cache_creation.input_tokens"] == 9
-    assert "gen_ai.usage.cache_write.input_tokens" not in said
-
-
 def test_call_tells_request_and_response() -> None:
     said = answered()
 
@@ -132,22 +88,15 @@ def test_call_tells_request_and_response() -> None:
     assert said["gen_ai.request.model"] == "gpt-x"
     assert said["gen_ai.request.max_tokens"] == 512
     assert said["gen_ai.response.model"] == "gpt-x-2026"
-    assert said["gen_ai.response.id"] == "resp-1"
     assert said["gen_ai.response.finish_reasons"] == ("stop",)
-    assert said["gen_ai.usage.reasoning.output_tokens"] == 20
     assert said["server.address"] == "api.openai.com"
     assert said["server.port"] == 443
-
-
-def test_first_chunk_is_timed_from_the_call_not_from_the_request() -> None:
-    assert answered()["gen_ai.response.time_to_first_chunk"] == pytest.approx(0.25)
 
 
 def test_buffered_answer_says_nothing_of_streaming() -> None:
     said = answered(is_streamed=False)
 
     assert "gen_ai.request.stream" not in said
-    assert "gen_ai.response.time_to_first_chunk" not in said
 
 
 def test_cut_answer_finished_with_an_error() -> None:
@@ -157,13 +106,6 @@ def test_cut_answer_finished_with_an_error() -> None:
     assert said["error.type"] == "truncated"
 
 
-def test_compacted_is_told_only_when_true() -> None:
-    assert "gen_ai.conversation.compacted" not in answered()
-    event = overflown()
-    said = call_said(event, event.upstream_calls[-1], is_answer=True)
-    assert said["gen_ai.conversation.compacted"] is True
-
-
 def test_summary_has_its_own_model_and_usage_and_no_answer() -> None:
     event = overflown()
     summary = event.upstream_calls[1]
@@ -171,9 +113,8 @@ def test_summary_has_its_own_model_and_usage_and_no_answer() -> None:
     said = call_said(event, summary, is_answer=False)
 
     assert call_name(event, summary) == "chat mini"
-    assert said["gen_ai.usage.output_tokens"] == 70
     assert said["deuz.upstream.purpose"] == "summarize"
-    assert "gen_ai.response.id" not in said
+    assert "gen_ai.response.model" not in said
 
 
 def test_rejected_call_has_its_status_as_error() -> None:
@@ -182,7 +123,6 @@ def test_rejected_call_has_its_status_as_error() -> None:
     said = call_said(event, event.upstream_calls[0], is_answer=False)
 
     assert said["error.type"] == "400"
-    assert "gen_ai.usage.output_tokens" not in said
 
 
 def test_call_that_got_no_answer_has_its_error_and_no_status() -> None:

@@ -15,6 +15,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from deuz_proxy.sinks.otlp_bytes import (
     AttributeValue,
     Envelope,
+    number_writer,
+    seconds_writer,
+    text_writer,
     write_attributes,
     write_message,
     write_number,
@@ -100,3 +103,43 @@ def test_message_may_be_long() -> None:
     resource = Resource.FromString(write_message(1, write_text(1, "k" * 40_000)))
 
     assert resource.attributes[0].key == "k" * 40_000
+
+
+@given(
+    texts,
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    st.floats(allow_nan=False),
+)
+def test_one_attribute_is_written_as_it_is_among_others(
+    text: str, count: int, seconds: float
+) -> None:
+    said: dict[str, AttributeValue] = {
+        "text": text,
+        "count": count,
+        "seconds": seconds,
+    }
+
+    pieces = (
+        text_writer(1, "text")(text),
+        number_writer(1, "count")(count),
+        seconds_writer(1, "seconds")(seconds),
+    )
+
+    assert b"".join(pieces) == write_attributes(1, said)
+
+
+def test_one_attribute_that_is_not_known_is_left_off() -> None:
+    writers = (
+        text_writer(1, "text"),
+        number_writer(1, "count"),
+        seconds_writer(1, "seconds"),
+    )
+
+    assert [write(None) for write in writers] == [b"", b"", b""]
+
+
+def test_text_is_written_alike_each_time_and_however_long() -> None:
+    write = text_writer(1, "text")
+
+    for text in ("short", "other", "l" * 600, "m" * 600):
+        assert write(text) == write_attributes(1, {"text": text})
