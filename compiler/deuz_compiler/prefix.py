@@ -59,14 +59,13 @@ class Prefix(msgspec.Struct, frozen=True):
         segment: Segment = getattr(self, name)
         return segment
 
-    @property
-    def heads(self) -> tuple[bytes, bytes, bytes, bytes]:
-        """Digests of the segments ahead of the history, whatever their order."""
+    def is_headed_like(self, other: "Prefix") -> bool:
+        """Tell whether all segments ahead of the history are the same."""
         return (
-            self.model.digest,
-            self.params.digest,
-            self.tools.digest,
-            self.system.digest,
+            self.system.digest == other.system.digest
+            and self.tools.digest == other.tools.digest
+            and self.params.digest == other.params.digest
+            and self.model.digest == other.model.digest
         )
 
     @property
@@ -92,7 +91,7 @@ class Prefix(msgspec.Struct, frozen=True):
     @property
     def total_tokens(self) -> int:
         """Estimated tokens of the whole request."""
-        return self.head_tokens + self.history_tokens
+        return self.tools.tokens + self.system.tokens + self.history_tokens
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -121,20 +120,24 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
     Leading system turns are the segment `system`, not part of the packed history. What
     is shared with an earlier request is taken over, not counted again.
     """
-    lead = envelope.lead
-    head = _head_of(envelope, shared)
-    old = shared.prefix if shared else head
-    count = max(0, shared.turns - lead) if shared else 0
+    lead, count, history_tokens = envelope.lead, 0, 0
+    digests = tokens = b""
+    if shared is not None and shared.turns > lead:
+        old, count = shared.prefix, shared.turns - lead
+        digests = old.digests[: count * DIGEST_BYTES]
+        tokens = old.tokens[: count * TOKEN_BYTES]
+        history_tokens = old.history_tokens - old.tokens_from(count)
     new = envelope.turns[lead + count :]
     counts = [turn.tokens for turn in new]
-    known_tokens = old.history_tokens - old.tokens_from(count)
-    return msgspec.structs.replace(
-        head,
-        digests=old.digests[: count * DIGEST_BYTES]
-        + b"".join([turn.digest[:DIGEST_BYTES] for turn in new]),
-        tokens=old.tokens[: count * TOKEN_BYTES]
-        + struct.pack(f"<{len(counts)}I", *counts),
-        history_tokens=known_tokens + sum(counts),
+    return Prefix(
+        Segment(_digest(envelope.model.encode()), 0, 0, 0),
+        _params(envelope) if envelope.params else _NO_PARAMS,
+        _known_tools(envelope, shared) or _tools(envelope.body, envelope.tools),
+        _known_system(envelope, shared) or _system(envelope),
+        digests + b"".join([turn.digest[:DIGEST_BYTES] for turn in new]),
+        tokens + struct.pack(f"<{len(counts)}I", *counts),
+        history_tokens + sum(counts),
+        envelope.is_params_last,
     )
 
 
@@ -162,21 +165,12 @@ def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix
     )
 
 
-def _head_of(envelope: Envelope, shared: Shared | None) -> Prefix:
-    body = envelope.body
-    params = b""
+def _params(envelope: Envelope) -> Segment:
+    body, text = envelope.body, b""
     for name, span in envelope.params:
-        params += name.encode() + body[span.start : span.end]
-    return Prefix(
-        model=Segment(_digest(envelope.model.encode()), 0, 0, 0),
-        params=Segment(_digest(params), 0, *_first_param(envelope)),
-        tools=_known_tools(envelope, shared) or _tools(body, envelope.tools),
-        system=_known_system(envelope, shared) or _system(envelope),
-        digests=b"",
-        tokens=b"",
-        history_tokens=0,
-        is_params_last=envelope.is_params_last,
-    )
+        text += name.encode() + body[span.start : span.end]
+    first = envelope.params[0][1]
+    return Segment(_digest(text), 0, first.start, first.end)
 
 
 def _known_tools(envelope: Envelope, shared: Shared | None) -> Segment | None:
@@ -208,7 +202,7 @@ def first_difference(old: Prefix, new: Prefix) -> Difference | None:
 
     A history that merely ends earlier differs at its end.
     """
-    if new.heads != old.heads:
+    if not new.is_headed_like(old):
         order = new.order
         changed = [n for n in order if new.head(n).digest != old.head(n).digest]
         return Difference(changed[0], 0)
@@ -236,14 +230,14 @@ def common_bytes(old: bytes, new: bytes) -> int:
 
 
 def _tools(body: bytes, span: Span | None) -> Segment:
-    raw = body[span.start : span.end] if span else b""
+    if span is None:
+        return _NOTHING
+    raw = body[span.start : span.end]
     # Not looked into without need: a tool is never a lone text.
     return _segment(rendered_list(raw) if has_marker(raw) else raw, raw, span)
 
 
-def _segment(rendered: bytes, raw: bytes, span: Span | None) -> Segment:
-    if span is None:
-        return Segment(b"", 0, 0, 0)
+def _segment(rendered: bytes, raw: bytes, span: Span) -> Segment:
     return Segment(_digest(rendered), quick_tokens(raw), span.start, span.end)
 
 
@@ -252,24 +246,22 @@ def _system(envelope: Envelope) -> Segment:
 
     Its place is the member's, if there is one.
     """
-    span = envelope.system
-    raw = envelope.body[span.start : span.end] if span else b""
-    own = _segment(rendered_list(raw), raw, span)
+    span, own = envelope.system, _NOTHING
+    if span is not None:
+        raw = envelope.body[span.start : span.end]
+        own = _segment(rendered_list(raw), raw, span)
     if not envelope.lead:
         return own
     turns = envelope.turns[: envelope.lead]
-    digest = _digest(b"".join([own.digest, *(turn.digest for turn in turns)]))
-    tokens = own.tokens + sum(turn.tokens for turn in turns)
+    digest = _digest(own.digest + b"".join([turn.digest for turn in turns]))
+    tokens = own.tokens + sum([turn.tokens for turn in turns])
     start, end = (own.start, own.end) if span else (turns[0].start, turns[-1].end)
     return Segment(digest, tokens, start, end)
 
 
-def _first_param(envelope: Envelope) -> tuple[int, int]:
-    if not envelope.params:
-        return 0, 0
-    span = envelope.params[0][1]
-    return span.start, span.end
-
-
 def _digest(raw: bytes) -> bytes:
     return xxhash.xxh3_64_digest(raw)
+
+
+_NOTHING = Segment(b"", 0, 0, 0)
+_NO_PARAMS = Segment(_digest(b""), 0, 0, 0)

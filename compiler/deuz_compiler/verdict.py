@@ -19,7 +19,6 @@ from deuz_compiler.prefix import (
     Difference,
     Prefix,
     common_bytes,
-    common_elements,
     first_difference,
 )
 from deuz_compiler.wires.usage import Usage
@@ -203,12 +202,16 @@ def _client_cause(
 
 
 def matching_baseline(
-    baselines: Sequence[Baseline], current: Baseline
+    baselines: Sequence[Baseline], current: Baseline, verdict: Verdict
 ) -> Baseline | None:
-    """Return the baseline that the request goes on from, or else the latest."""
-    for baseline in baselines:
-        if _relation(baseline, current) != "broken":
-            return baseline
+    """Return the baseline that the request goes on from, or else the latest.
+
+    `verdict` is the request's own, judged by these baselines.
+    """
+    if verdict.verdict == "returned":
+        for baseline in baselines[1:]:
+            if _relation(baseline, current) != "broken":
+                return baseline
     return baselines[0] if baselines else None
 
 
@@ -257,19 +260,27 @@ def segment_shares(
         return _all_new(current, ours)
     old = latest.outbound
     difference = first_difference(old, current)
+    if difference is None:
+        heads = (
+            SegmentShare("tools", current.tools.tokens, 0, 0),
+            SegmentShare("system", current.system.tokens, 0, 0),
+        )
+        return (*heads, *_history_shares(current, old.count, old.count, ours))
     shares = []
     for name in ("tools", "system"):
         segment = current.head(name)
-        is_reused = difference is None or _is_before(name, difference, current)
+        is_reused = _is_before(name, difference, current)
         lost = 0 if is_reused else min(segment.tokens, old.head(name).tokens)
         reused = segment.tokens if is_reused else 0
         new = segment.tokens - reused - lost
         shares.append(SegmentShare(name, reused, lost, new))
-    return (*shares, *_history_shares(old, current, difference, ours))
+    reused_end = difference.index if difference.segment == "turn" else 0
+    known = min(old.count, current.count)
+    return (*shares, *_history_shares(current, reused_end, known, ours))
 
 
 def _all_new(current: Prefix, ours: Ours) -> tuple[SegmentShare, ...]:
-    added = _added_tokens(ours, 0, current.count)
+    added = _added_tokens(ours, 0, current.count) if ours else 0
     return (
         SegmentShare("tools", 0, 0, current.tools.tokens),
         SegmentShare("system", 0, 0, current.system.tokens),
@@ -284,24 +295,23 @@ def _is_before(name: str, difference: Difference, prefix: Prefix) -> bool:
 
 
 def _history_shares(
-    old: Prefix,
-    current: Prefix,
-    difference: Difference | None,
-    ours: Ours,
+    current: Prefix, reused_end: int, known: int, ours: Ours
 ) -> tuple[SegmentShare, ...]:
-    is_head_broken = difference is not None and difference.segment != "turn"
-    known = min(old.count, current.count)
-    reused_end = 0 if is_head_broken else common_elements(old, current)
+    """Split a history that is reused up to one element, and known up to another."""
     # New and lost are few as a rule: what is reused is the rest, however long.
     new, lost = current.tokens_from(known), current.tokens_between(reused_end, known)
-    whole = (current.history_tokens - new - lost, lost, new)
+    reused = current.history_tokens - new - lost
+    if not ours:
+        turns = SegmentShare("turns", reused, lost, new)
+        return (turns, SegmentShare("context", 0, 0, 0))
     context = (
         _added_tokens(ours, 0, reused_end),
         _added_tokens(ours, reused_end, known),
         _added_tokens(ours, known, current.count),
     )
-    turns = (total - own for total, own in zip(whole, context, strict=True))
-    return (SegmentShare("turns", *turns), SegmentShare("context", *context))
+    whole = (reused, lost, new)
+    own = (total - added for total, added in zip(whole, context, strict=True))
+    return (SegmentShare("turns", *own), SegmentShare("context", *context))
 
 
 def _added_tokens(ours: Ours, start: int, end: int) -> int:

@@ -159,16 +159,24 @@ def test_a_segment_that_is_gone_has_no_place() -> None:
 
 
 def test_shares_are_told_against_the_prefix_that_returned() -> None:
-    latest, other = baseline(body(system="plan mode")), baseline(body())
-    current = baseline(body())
+    latest, older = (baseline(body(system=f"{mode} mode")) for mode in ("plan", "act"))
+    other, current = baseline(body()), baseline(body())
+    known = [latest, older, other]
 
-    reference = matching_baseline([latest, other], current)
+    reference = matching_baseline(known, current, verdict(known, current))
 
     assert reference == other
     shares = segment_shares(reference, current.outbound)
     assert sum(share.lost_tokens for share in shares) == 0
-    assert matching_baseline([latest], current) == latest
-    assert matching_baseline([], current) is None
+
+
+def test_shares_are_told_against_the_latest_prefix_where_none_returned() -> None:
+    latest, current = baseline(body(system="plan mode")), baseline(body())
+    broken = verdict([latest], current)
+
+    assert matching_baseline([latest], current, broken) == latest
+    assert matching_baseline([latest], latest, Verdict("unchanged")) == latest
+    assert matching_baseline([], current, Verdict("first")) is None
 
 
 def test_a_block_that_vanished_is_our_break_though_the_client_went_on() -> None:

@@ -8,7 +8,6 @@ Rules:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
@@ -161,39 +160,42 @@ def lay_out(
         is_probe=call.is_probe,
     )
     current = Baseline(inbound, outbound, call.at, 0.0)
-    if own_cause is None and any(b.is_ledger_lost for b in sighting.baselines[:1]):
+    baselines = sighting.baselines
+    if own_cause is None and baselines and baselines[0].is_ledger_lost:
         # What was missing has come back, and breaks the prefix a second time.
         own_cause = _LEDGER_LOST
     laid = _Laid(envelope, surface, operations, own_cause)
     tried = _tried(call, inbound, laid)
-    reference = matching_baseline(sighting.baselines, current)
+    verdict = _judged(laid, baselines, current, runtime)
+    reference = matching_baseline(baselines, current, verdict)
     ours = surface.ours(envelope.lead) if is_changed else ()
+    tried_verdict = None
+    if tried is not None:
+        tried_verdict = _judged(
+            laid,
+            tried_baselines(baselines),
+            replace(current, outbound=tried),
+            runtime,
+        )
+    # The first ones in the order of the fields: by name, each is looked for.
     return Compiled(
-        body=lower(envelope.body, surface.edits) if is_changed else envelope.body,
-        surface=surface,
-        inbound=inbound,
-        outbound=outbound,
-        sighting=sighting,
-        verdict=_judged(laid, sighting.baselines, current, runtime),
-        shares=segment_shares(reference, outbound, ours),
-        operations=operations,
+        lower(envelope.body, surface.edits) if is_changed else envelope.body,
+        surface,
+        inbound,
+        outbound,
+        sighting,
+        verdict,
+        segment_shares(reference, outbound, ours),
+        operations,
         passthrough=None if is_changed else call.passthrough,
         tail=tail,
         tail_tokens=passing.tokens if passing and is_changed else 0,
         tried=tried,
-        tried_verdict=_judged(
-            laid,
-            tried_baselines(sighting.baselines),
-            replace(current, outbound=tried),
-            runtime,
-        )
-        if tried is not None
-        else None,
+        tried_verdict=tried_verdict,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Laid:
+class _Laid(msgspec.Struct, frozen=True):
     """A request with its surface, and what is known of it, as it is to be judged."""
 
     envelope: Envelope
@@ -222,6 +224,8 @@ def _judged(
         kept=runtime.tracker.kept_text,
         own_cause=laid.own_cause,
     )
+    if verdict.segment is None:
+        return verdict
     named = _named(verdict, envelope, surface, laid.operations)
     return _located(named, envelope, surface)
 

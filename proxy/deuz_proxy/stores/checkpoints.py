@@ -94,12 +94,15 @@ class Checkpoints:
         if not digests:
             return
         key, slot = (root, digests[-1]), _Slot(progress)
-        others = self._buckets.get(key, ())
-        self._buckets[key] = bucket = _with(slot, others, progress.keys)
-        for other in others:
-            if other not in bucket:
-                self._forget(other)
-        self._buckets.move_to_end(key)
+        others = self._buckets.get(key)
+        if others is None:
+            self._buckets[key] = (slot,)
+        else:
+            self._buckets[key] = bucket = _with(slot, others, progress.keys)
+            self._buckets.move_to_end(key)
+            for other in others:
+                if other not in bucket:
+                    self._forget(other)
         self._open[slot] = None
         self._open_turns += slot.turns
         self._shrink()
@@ -130,10 +133,16 @@ def _with(
     slot: _Slot, others: Sequence[_Slot], keys: Sequence[bytes]
 ) -> tuple[_Slot, ...]:
     """Put the newest first; of where its conversation stood before, keep the last."""
-    apart = [other for other in others if other.digest != slot.digest]
-    before = [other for other in apart if other.is_start_of(keys)]
-    kept = [other for other in apart if other not in before[1:]]
-    return (slot, *kept)[:_MOST_IN_BUCKET]
+    kept, is_behind = [slot], False
+    for other in others:
+        if other.digest == slot.digest:
+            continue
+        if other.is_start_of(keys):
+            if is_behind:
+                continue
+            is_behind = True
+        kept.append(other)
+    return tuple(kept[:_MOST_IN_BUCKET])
 
 
 def _samples(body: bytes, length: int) -> list[bytes]:

@@ -90,8 +90,9 @@ class Tracker:
         baselines, there = conversation.baselines, node.baselines
         is_newest = conversation.newest == keys[count - 1]
         if there and count < len(keys) and not is_newest:
-            head = current.heads
-            there = tuple(sorted(there, key=lambda old: old.outbound.heads != head))
+            there = tuple(
+                sorted(there, key=lambda old: not old.outbound.is_headed_like(current))
+            )
             return Sighting(self._new_id(), (*there, *baselines), is_fork=True)
         others = tuple(old for old in there if old not in baselines)
         return Sighting(node.conversation, (*baselines, *others))
@@ -112,8 +113,11 @@ class Tracker:
         is_known = node is not None and count == len(keys)
         # Equal requests under way together each looked like a new conversation.
         name = node.conversation if node and is_known else sighting.conversation
-        conversation = self._conversations.setdefault(name, _Conversation())
-        self._conversations.move_to_end(name)
+        conversation = self._conversations.get(name)
+        if conversation is None:
+            conversation = self._conversations[name] = _Conversation()
+        else:
+            self._conversations.move_to_end(name)
         if node is not None and not is_known:
             node.go_on()
         if len(keys) > 1 and not self._knows(keys[0]):
@@ -306,6 +310,10 @@ def _with(baselines: tuple[Baseline, ...], newest: Baseline) -> tuple[Baseline, 
     """Put the newest first; of others, keep those with another head."""
     if not baselines:
         return (newest,)
-    head = newest.outbound.heads
-    others = [old for old in baselines if old.outbound.heads != head]
+    sent = newest.outbound
+    others = [
+        old
+        for old in baselines
+        if old.outbound is not sent and not old.outbound.is_headed_like(sent)
+    ]
     return (newest, *others[: _MOST_BASELINES - 1])
