@@ -32,7 +32,7 @@ from deuz_compiler.prediction import predict_read
 from deuz_compiler.prefix import Prefix, Shared, plain_prefix, with_surface
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
-from deuz_compiler.progress import Progress, Resumed, progress_of
+from deuz_compiler.progress import Progress, Resumed, kept_seconds, progress_of
 from deuz_compiler.records.candidate import Candidate, Eligibility
 from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest, context_warnings
@@ -99,7 +99,6 @@ from deuz_compiler.wires.envelope import (
     Turn,
     lower,
 )
-from deuz_compiler.wires.lifetimes import cache_seconds
 from deuz_compiler.wires.lifting import hash_start
 from deuz_compiler.wires.overflow import (
     OverflowSignal,
@@ -202,7 +201,6 @@ __all__ = [
     "apply_patch",
     "ask_once",
     "asks_to_condense",
-    "cache_seconds",
     "calibrated",
     "chain",
     "compile_context",
@@ -221,6 +219,7 @@ __all__ = [
     "forget_records",
     "hash_start",
     "judge",
+    "kept_seconds",
     "kept_turns",
     "lift",
     "load_scanner",

@@ -11,6 +11,7 @@ import xxhash
 
 from deuz_compiler.prefix import Prefix, Shared
 from deuz_compiler.wires.envelope import Envelope
+from deuz_compiler.wires.lifetimes import cache_seconds, seconds_ahead
 from deuz_compiler.wires.lifting import checkpoint_of
 from deuz_compiler.wires.scanning import Checkpoint
 
@@ -18,12 +19,14 @@ from deuz_compiler.wires.scanning import Checkpoint
 class Progress(msgspec.Struct, frozen=True):
     """What is known of a body up to its checkpoint: lineage keys and plain prefix.
 
-    `keys` has one key for each of the checkpoint's turns.
+    `keys` has one key for each of the checkpoint's turns. `ahead_seconds` is how long
+    the provider is asked to keep its cache, ahead of the history.
     """
 
     checkpoint: Checkpoint
     keys: tuple[bytes, ...]
     shared: Shared
+    ahead_seconds: float
 
 
 class Resumed(msgspec.Struct, frozen=True):
@@ -48,10 +51,21 @@ def progress_of(
 
     `keys` are its lineage keys, `prefix` is its plain prefix.
     """
-    hashed = None
-    if resumed is not None:
+    if resumed is None:
+        hashed, ahead_seconds = None, seconds_ahead(envelope)
+    else:
         hashed = resumed.progress.checkpoint.offset, resumed.hasher
+        ahead_seconds = resumed.progress.ahead_seconds
     checkpoint = checkpoint_of(envelope, seed=seed, hashed=hashed)
     count = len(checkpoint.turns)
     shared = Shared(prefix, count, checkpoint.offset, envelope.lead)
-    return Progress(checkpoint, keys[:count], shared)
+    return Progress(checkpoint, keys[:count], shared, ahead_seconds)
+
+
+def kept_seconds(envelope: Envelope, progress: Progress) -> float:
+    """Return the seconds that the provider keeps what it caches of this request."""
+    return cache_seconds(
+        envelope,
+        unmarked=len(progress.checkpoint.turns),
+        ahead_seconds=progress.ahead_seconds,
+    )

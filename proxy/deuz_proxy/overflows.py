@@ -6,11 +6,12 @@ Rules:
   model's window and our estimate. A suspicion never changes a request.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from deuz_compiler import (
     OverflowSignal,
     ReplyFacts,
+    Usage,
     recognise_blank,
     recognise_finish,
     recognise_overflow,
@@ -27,8 +28,7 @@ DEFAULT_OUTPUT_TOKENS = 4096
 """Kept for the answer when neither the request nor the model table says how much."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """A request that is through, and what is known of its answer."""
 
     call: Call
@@ -48,7 +48,10 @@ def observe_overflow(seen: Seen, runtime: Runtime) -> tuple[Overflow, ...]:
     if seen.facts.error_body:
         signal = recognise_overflow(status, seen.facts.error_body, is_stream_event=True)
         return _told("in_stream", signal)
-    return _told("silent", recognise_finish(seen.facts) or _silent(seen, runtime))
+    signal = recognise_finish(seen.facts)
+    if signal is None and seen.facts.usage is not None:
+        signal = _silent(seen, seen.facts.usage, runtime)
+    return _told("silent", signal)
 
 
 def window_of(call: Call, runtime: Runtime) -> Window | None:
@@ -58,10 +61,10 @@ def window_of(call: Call, runtime: Runtime) -> Window | None:
     asked = call.envelope.window_tokens
     if asked is not None:
         return Window(asked, None, None, "request")
-    model, beta = call.envelope.model, b""
+    model, beta = call.envelope.model, ""
     if "claude" in model.lower():
-        beta = header(call.headers, b"anthropic-beta") or b""
-    return runtime.models.window(model, beta=beta.decode("latin-1"))
+        beta = (header(call.headers, b"anthropic-beta") or b"").decode("latin-1")
+    return runtime.models.window(model, beta=beta)
 
 
 def free_tokens_of(call: Call, used_tokens: int, runtime: Runtime) -> int | None:
@@ -83,14 +86,12 @@ def _rejected(seen: Seen, runtime: Runtime) -> OverflowSignal | None:
     return recognise_overflow(status, body, headers=text_headers(lines))
 
 
-def _silent(seen: Seen, runtime: Runtime) -> OverflowSignal | None:
-    if seen.facts.usage is None:
-        return None
+def _silent(seen: Seen, usage: Usage, runtime: Runtime) -> OverflowSignal | None:
     window, estimated = _sizes(seen, runtime)
     return recognise_silent(
-        seen.facts.usage,
+        usage,
         seen.facts.finish_reason,
-        has_content=seen.facts.has_content,
+        seen.facts.has_content,
         window_tokens=window,
         estimated_tokens=estimated,
     )

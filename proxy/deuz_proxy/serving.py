@@ -181,7 +181,7 @@ def new_id() -> str:
 
     Not a secret: asking the kernel each time costs more than hashing the body.
     """
-    return f"{random.getrandbits(64):016x}"
+    return random.getrandbits(64).to_bytes(8, "big").hex()
 
 
 def trace_maker(environ: Mapping[str, str]) -> Callable[[str | None], Trace]:

@@ -47,10 +47,11 @@ def observe_usage(
     ratio = actual * NEUTRAL // estimated
     if ratio < _CUT_PERMILLE:
         return state
-    ratio = min(HIGHEST, max(LOWEST, ratio))
-    share = min(_LEAST_SHARE, state.samples + 1)
-    factor = state.factor_permille + _rounded(ratio - state.factor_permille, share)
-    return Calibration(model, factor, state.samples + 1)
+    samples, factor = state.samples + 1, state.factor_permille
+    difference = min(HIGHEST, max(LOWEST, ratio)) - factor
+    if difference:
+        factor += _rounded(difference, min(_LEAST_SHARE, samples))
+    return Calibration(model, factor, samples)
 
 
 def calibrated(state: Calibration, model: str, tokens: int) -> int:
@@ -62,5 +63,5 @@ def calibrated(state: Calibration, model: str, tokens: int) -> int:
 
 def _rounded(difference: int, share: int) -> int:
     """Divide towards a step of at least one, so that a factor never stops short."""
-    step = abs(difference) // share or min(1, abs(difference))
+    step = abs(difference) // share or 1
     return step if difference > 0 else -step

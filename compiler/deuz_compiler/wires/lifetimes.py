@@ -13,6 +13,7 @@ _LIFETIME = re.compile(
     rb'"(?:ttl|prompt_cache_retention|keep_alive)"\s*:\s*"(\d{1,3})([mh])"'
 )
 _NAMES = (b'"ttl"', b'"prompt_cache_retention"', b'"keep_alive"')
+_SHORTEST = len('"ttl":"5m"')
 _UNIT_SECONDS = {b"m": 60.0, b"h": 3600.0}
 # Ollama unloads a model after five idle minutes, and its cache with it.
 _USUAL_SECONDS = {
@@ -25,19 +26,36 @@ _OTHERS_SECONDS = 600.0
 _MARKED_TURNS = 4
 
 
-def cache_seconds(envelope: Envelope) -> float:
-    """Return the seconds that the request's prefix is kept without being used."""
-    body, history = envelope.body, envelope.history
-    newest = envelope.turns[-_MARKED_TURNS:]
-    start = newest[0].start if newest else history.end
-    asked: list[float] = []
-    for place in ((0, history.start), (start, len(body))):
-        # Few requests name one: a search for the word is much cheaper than the pattern.
-        for name in _NAMES:
-            if body.find(name, *place) >= 0:
-                found = _LIFETIME.finditer(body, *place)
-                asked += [int(each[1]) * _UNIT_SECONDS[each[2]] for each in found]
-                break
-    if asked:
-        return max(asked)
-    return _USUAL_SECONDS.get(envelope.wire, _OTHERS_SECONDS)
+def cache_seconds(
+    envelope: Envelope, *, unmarked: int = 0, ahead_seconds: float | None = None
+) -> float:
+    """Return the seconds that the request's prefix is kept without being used.
+
+    That many first turns hold no cache marker, and so no lifetime. `ahead_seconds` is
+    what is asked for ahead of the history, where that is known.
+    """
+    body, turns = envelope.body, envelope.turns
+    if ahead_seconds is None:
+        ahead_seconds = seconds_ahead(envelope)
+    start = envelope.history.end
+    if unmarked < len(turns):
+        start = turns[max(unmarked, len(turns) - _MARKED_TURNS)].start
+    asked = max(ahead_seconds, _longest_in(body[start:]))
+    return asked or _USUAL_SECONDS.get(envelope.wire, _OTHERS_SECONDS)
+
+
+def seconds_ahead(envelope: Envelope) -> float:
+    """Return the longest lifetime that is asked for ahead of the history, or 0."""
+    return _longest_in(envelope.body[: envelope.history.start])
+
+
+def _longest_in(text: bytes) -> float:
+    if len(text) < _SHORTEST:
+        return 0.0
+    # Few requests name one: a search for the words is much cheaper than the pattern.
+    for name in _NAMES:
+        if name in text:
+            found = _LIFETIME.finditer(text)
+            asked = [int(each[1]) * _UNIT_SECONDS[each[2]] for each in found]
+            return max(asked, default=0.0)
+    return 0.0

@@ -164,16 +164,16 @@ class Notes:
     def facts(self) -> ReplyFacts:
         """Return what is known now."""
         return ReplyFacts(
-            usage=read_usage(self.counts),
-            finish_reason=self.finish_reason,
-            response_id=self.response_id,
-            model=self.model,
-            has_content=self.has_content,
-            is_complete=self.is_complete,
-            error_body=self.error_body,
-            text="".join(self._text)[:MAX_TEXT_CHARS] if self.keeps_text else None,
-            had_tool_call=self.had_tool_call,
-            faults=self.faults,
+            read_usage(self.counts) if self.counts else None,
+            self.finish_reason,
+            self.response_id,
+            self.model,
+            self.has_content,
+            self.is_complete,
+            self.error_body,
+            "".join(self._text)[:MAX_TEXT_CHARS] if self.keeps_text else None,
+            self.had_tool_call,
+            self.faults,
         )
 
 

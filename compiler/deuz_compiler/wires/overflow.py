@@ -193,7 +193,10 @@ _CHARS = re.compile(r"(?:maxlength: |length: \d+\.\.)(\d{1,15})")
 
 
 def _signal_of_finish(reason: object) -> OverflowSignal | None:
-    if not isinstance(reason, str) or not _FINISHED_OVER.search(reason.lower()):
+    # Each answer comes by here: the word is looked for ahead of the pattern.
+    if not isinstance(reason, str) or "context" not in reason.lower():
+        return None
+    if not _FINISHED_OVER.search(reason.lower()):
         return None
     return OverflowSignal(
         kind="input_plus_output", cure="either", rule="finish_reason", form="finish"

@@ -182,7 +182,7 @@ def merge_counts(known: Mapping[str, object], report: object) -> dict[str, objec
     is none.
     """
     merged = dict(known)
-    if isinstance(report, dict):
+    if type(report) is dict:  # As JSON is decoded: its names are texts.
         _merge_into(merged, report, prefix="")
     return merged
 
@@ -195,39 +195,40 @@ def read_usage(counts: Mapping[str, object]) -> Usage | None:
     for shape in SHAPES:
         for mark in shape.marks:
             if mark in counts:
-                return _settle(shape, _borrow_timings(shape, counts))
+                if shape is CHAT and "timings.cache_n" in counts:
+                    # Older llama.cpp tells the reuse there only, beside an inclusive
+                    # usage.
+                    counts = {"cached_tokens": counts["timings.cache_n"], **counts}
+                return _settle(shape, counts)
     return None
 
 
 def _merge_into(
-    merged: dict[str, object], report: dict[object, object], *, prefix: str
+    merged: dict[str, object], report: dict[str, object], *, prefix: str
 ) -> None:
     for name, value in report.items():
-        if value is None or not isinstance(name, str) or len(merged) >= MAX_FIELDS:
+        if value is None or len(merged) >= MAX_FIELDS:
             continue
-        dotted = prefix + name
-        if isinstance(value, dict):
-            merged[dotted] = True
-            if not prefix:
-                _merge_into(merged, value, prefix=f"{name}.")
-        else:
-            merged[dotted] = value
-
-
-def _borrow_timings(shape: Shape, counts: Mapping[str, object]) -> Mapping[str, object]:
-    """Older llama.cpp tells the reuse in `timings` only, beside an inclusive usage."""
-    if shape is CHAT and "timings.cache_n" in counts:
-        return {"cached_tokens": counts["timings.cache_n"], **counts}
-    return counts
+        if type(value) is not dict:
+            merged[prefix + name] = value
+            continue
+        merged[prefix + name] = True
+        if not prefix:
+            _merge_into(merged, value, prefix=name + ".")
 
 
 def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
     taken = _Counts(counts)
-    total = _all_input(shape, taken)
-    read = taken.first(shape.read)
-    write = taken.first(shape.write)
-    reasoning = taken.first(shape.reasoning)
-    output = _all_output(shape, taken, total, reasoning)
+    total = taken.first(shape.input)
+    if shape.extra_input:
+        extra = taken.first(shape.extra_input)
+        total = total if extra is None else (total or 0) + extra
+    read = taken.first(shape.read) if shape.read else None
+    write = taken.first(shape.write) if shape.write else None
+    reasoning = taken.first(shape.reasoning) if shape.reasoning else None
+    output = taken.first(shape.output)
+    if reasoning or shape.extra:
+        output = _all_output(shape, taken, output, total, reasoning)
     if total is None and read is None and write is None and output is None:
         return None
     is_anomalous = taken.is_anomalous
@@ -237,27 +238,17 @@ def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
         read = None if read is None else min(read, total)
         write = None if write is None else min(write, total - (read or 0))
         total -= (read or 0) + (write or 0)
-    return Usage(
-        input_uncached=total,
-        cache_read=read,
-        cache_write=write,
-        output=output,
-        reasoning=reasoning,
-        is_anomalous=is_anomalous,
-    )
-
-
-def _all_input(shape: Shape, taken: "_Counts") -> int | None:
-    total = taken.first(shape.input)
-    extra = taken.first(shape.extra_input) if shape.extra_input else None
-    return total if extra is None else (total or 0) + extra
+    return Usage(total, read, write, output, reasoning, is_anomalous)
 
 
 def _all_output(
-    shape: Shape, taken: "_Counts", total: int | None, reasoning: int | None
+    shape: Shape,
+    taken: "_Counts",
+    output: int | None,
+    total: int | None,
+    reasoning: int | None,
 ) -> int | None:
     """Return all output tokens, also those that a server counts apart."""
-    output = taken.first(shape.output)
     extra = taken.first(shape.extra) if shape.extra else None
     if extra is not None:
         return (output or 0) + extra

@@ -47,14 +47,13 @@ class Window:
 
         Never negative. An answer larger than the model gives counts as that.
         """
-        if self.max_output_tokens is not None:
+        if output_tokens and self.max_output_tokens is not None:
             output_tokens = min(output_tokens, self.max_output_tokens)
-        limits = []
+        room = self.input_tokens
         if self.total_tokens is not None:
-            limits.append(self.total_tokens - output_tokens)
-        if self.input_tokens is not None:
-            limits.append(self.input_tokens)
-        return max(0, min(limits))
+            beside = self.total_tokens - output_tokens
+            room = beside if room is None else min(room, beside)
+        return max(0, room or 0)
 
 
 class Models:

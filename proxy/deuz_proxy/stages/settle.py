@@ -14,11 +14,12 @@ from msgspec.structs import replace
 from deuz_compiler import (
     Append,
     Baseline,
+    Prefix,
     ReplyFacts,
     TailCopy,
     Usage,
     Verdict,
-    cache_seconds,
+    kept_seconds,
     may_read_cache,
     progress_of,
     weigh_usage,
@@ -62,28 +63,39 @@ class Story:
 
 async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     """Commit what an accepted request added and take it as the new baseline."""
-    if call.envelope is None or compiled.inbound is None or compiled.outbound is None:
+    envelope, inbound, outbound = call.envelope, compiled.inbound, compiled.outbound
+    if envelope is None or inbound is None or outbound is None:
         return
     is_kept = not compiled.pending or await _commit(call, compiled, runtime)
     progress = progress_of(
-        call.envelope,
+        envelope,
         call.chain,
-        compiled.inbound,
+        inbound,
         seed=call.identity.seed,
         resumed=call.resumed,
     )
-    runtime.checkpoints.keep(call.identity.root, call.envelope.body, progress)
+    runtime.checkpoints.keep(call.identity.root, envelope.body, progress)
     if compiled.sighting is None or call.is_apart:
         return
     if call.target.mode == "compile" and call.identity.is_known:
         for archive in runtime.archives:
             archive.note(call)
+    baseline = Baseline(
+        inbound,
+        outbound,
+        call.at,
+        kept_seconds(envelope, progress),
+        # What could not be kept is missing later, as if the ledger did not answer.
+        is_ledger_lost=compiled.is_ledger_lost or not is_kept,
+        tried=compiled.tried,
+        entries=len(compiled.operations),
+    )
     runtime.tracker.record(
         compiled.sighting,
-        call.chain[call.envelope.lead :],
-        current_baseline(call, compiled, is_kept=is_kept),
+        call.chain[envelope.lead :],
+        baseline,
         session=call.identity.session,
-        texts=_segment_texts(call, compiled),
+        texts=_segment_texts(envelope.body, outbound),
     )
 
 
@@ -101,29 +113,13 @@ async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> bool:
     return True
 
 
-def current_baseline(call: Call, compiled: Compiled, *, is_kept: bool) -> Baseline:
-    """Return this request as what a later one will be compared with."""
-    if call.envelope is None or compiled.inbound is None or compiled.outbound is None:
-        raise ValueError("a request without a prefix has no baseline")
-    return Baseline(
-        compiled.inbound,
-        compiled.outbound,
-        call.at,
-        cache_seconds(call.envelope),
-        # What could not be kept is missing later, as if the ledger did not answer.
-        is_ledger_lost=compiled.is_ledger_lost or not is_kept,
-        tried=compiled.tried,
-        entries=len(compiled.operations),
-    )
-
-
-def _segment_texts(call: Call, compiled: Compiled) -> tuple[tuple[bytes, bytes], ...]:
+def _segment_texts(body: bytes, sent: Prefix) -> list[tuple[bytes, bytes]]:
     """Return tools and system by digest: what a later break is explained from."""
-    if call.envelope is None or compiled.outbound is None:
-        return ()
-    segments = (compiled.outbound.tools, compiled.outbound.system)
-    body = call.envelope.body
-    return tuple([(s.digest, body[s.start : s.end]) for s in segments if s.digest])
+    return [
+        (segment.digest, body[segment.start : segment.end])
+        for segment in (sent.tools, sent.system)
+        if segment.digest
+    ]
 
 
 def tell_call(story: Story, runtime: Runtime) -> RequestFinished:
@@ -203,51 +199,51 @@ def _finished(
     call, compiled, totals = story.call, story.compiled, story.totals
     target, envelope = call.target, call.envelope
     address, port = target.address
+    sent, sighting = compiled.outbound, compiled.sighting
+    is_added = compiled.operations or compiled.tail
+    # In the order of its fields: by name, each is looked for among all of them, which
+    # takes longer than all that is told here.
     return RequestFinished(
-        request_id=call.id,
-        route=target.route,
-        upstream=target.upstream,
-        wire=target.api or target.family,
-        mode=target.mode,
-        method=call.incoming.method,
-        path=target.path.partition("?")[0],
-        model=envelope.model if envelope else facts.model or target.model or None,
-        response_model=facts.model,
-        status=totals.status,
-        outcome=totals.outcome,
-        error=totals.error,
-        at=call.at,
-        duration_seconds=story.watch.elapsed(),
-        first_byte_seconds=totals.first_byte_seconds,
-        is_streamed=bool(envelope and envelope.is_streamed),
-        request_bytes=len(call.as_sent(compiled.body) or b""),
-        response_bytes=totals.response_bytes,
-        stages=story.watch.stages(),
-        passthrough=compiled.passthrough or call.passthrough,
-        conversation=compiled.sighting.conversation if compiled.sighting else None,
-        usage=facts.usage,
-        usage_status=_usage_status(facts.usage),
-        finish_reason=facts.finish_reason,
-        response_id=facts.response_id,
-        estimated_input_tokens=(
-            compiled.outbound.total_tokens + compiled.tail_tokens
-            if compiled.outbound
-            else None
-        ),
-        verdict=verdict,
-        segments=compiled.shares,
-        placements=_placements(story),
-        compile=_told_compile(compiled, verdict),
-        overflows=overflows,
-        compactions=compiled.compactions,
-        upstream_calls=story.upstream_calls,
-        max_output_tokens=envelope.max_output_tokens if envelope else None,
-        server_address=address,
-        server_port=port,
-        sidecar_mutations=_mutations(verdict, compiled),
-        trace=call.trace,
-        group=call.group,
-        prediction=predict_call(call, compiled, facts.usage),
+        call.id,
+        target.route,
+        target.upstream,
+        target.api or target.family,
+        target.mode,
+        call.incoming.method,
+        target.path.partition("?")[0],
+        envelope.model if envelope else facts.model or target.model or None,
+        facts.model,
+        totals.status,
+        totals.outcome,
+        totals.error,
+        call.at,
+        story.watch.elapsed(),
+        totals.first_byte_seconds,
+        bool(envelope and envelope.is_streamed),
+        len(call.as_sent(compiled.body) or b""),
+        totals.response_bytes,
+        story.watch.stages(),
+        compiled.passthrough or call.passthrough,
+        sighting.conversation if sighting else None,
+        facts.usage,
+        _usage_status(facts.usage),
+        facts.finish_reason,
+        facts.response_id,
+        sent.total_tokens + compiled.tail_tokens if sent else None,
+        verdict,
+        compiled.shares,
+        _placements(story) if is_added else (),
+        _told_compile(compiled.compile, verdict) if compiled.compile else None,
+        overflows,
+        compiled.compactions,
+        story.upstream_calls,
+        envelope.max_output_tokens if envelope else None,
+        address,
+        port,
+        _mutations(verdict),
+        call.trace,
+        call.group,
+        predict_call(call, compiled, facts.usage) if compiled.tried else None,
     )
 
 
@@ -260,7 +256,7 @@ def _usage_status(usage: Usage | None) -> str:
 def _placements(story: Story) -> tuple[Placement, ...]:
     """Return what stands on the surface: blocks, and working memory."""
     compiled = story.compiled
-    if compiled.surface is None or not (compiled.operations or compiled.tail):
+    if compiled.surface is None:
         return ()
     blocks = [
         _placed(
@@ -309,15 +305,13 @@ def _placed(
     )
 
 
-def _told_compile(compiled: Compiled, verdict: Verdict | None) -> Compile | None:
+def _told_compile(compiled: Compile, verdict: Verdict | None) -> Compile:
     """Add what the verdict says: whether the prefix sent before is still there."""
     is_changed = verdict is not None and verdict.verdict == "broken"
-    if compiled.compile is None or not is_changed:
-        return compiled.compile
-    return replace(compiled.compile, is_prefix_changed=True)
+    return replace(compiled, is_prefix_changed=True) if is_changed else compiled
 
 
-def _mutations(verdict: Verdict | None, compiled: Compiled) -> int:
+def _mutations(verdict: Verdict | None) -> int:
     """Count a prefix change that is ours and was not meant: it must never happen."""
     if verdict is None or verdict.owner != "sidecar":
         return 0

@@ -20,13 +20,15 @@ class Estimates:
 
     def calibrated(self, model: str, tokens: int) -> int:
         """Return the estimate corrected by what the model's answers reported."""
-        return calibrated(self._known.get(model, Calibration(model)), model, tokens)
+        state = self._known.get(model)
+        return tokens if state is None else calibrated(state, model, tokens)
 
     def learn(self, model: str, *, estimated: int, actual: int) -> None:
         """Take one answer's own count beside our estimate of what was sent."""
-        state = self._known.pop(model, Calibration(model))
+        state = self._known.get(model) or Calibration(model)
         self._known[model] = observe_usage(
             state, model=model, estimated=estimated, actual=actual
         )
+        self._known.move_to_end(model)
         while len(self._known) > _MOST_MODELS:
             self._known.popitem(last=False)

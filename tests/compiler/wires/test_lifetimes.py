@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from deuz_compiler import cache_seconds, lift
+from deuz_compiler import lift
+from deuz_compiler.wires.lifetimes import cache_seconds, seconds_ahead
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,21 @@ def test_in_old_turns_none_is_looked_for() -> None:
     body = body_of("s", marked("1h"), "b", "c", "d", "e")
 
     assert cache_seconds(lift("anthropic", body)) == 300.0
+
+
+def test_in_turns_without_a_marker_none_is_looked_for() -> None:
+    envelope = lift("anthropic", body_of("s", "a", marked("1h"), "c"))
+
+    assert cache_seconds(envelope, unmarked=1) == 3600.0
+    assert cache_seconds(envelope, unmarked=2) == 300.0
+    assert cache_seconds(envelope, unmarked=3) == 300.0
+
+
+def test_what_is_asked_ahead_of_the_history_may_be_known_before() -> None:
+    envelope = lift("anthropic", body_of(marked("1h"), "a"))
+
+    ahead_seconds = seconds_ahead(envelope)
+
+    assert ahead_seconds == 3600.0
+    assert cache_seconds(envelope, unmarked=1, ahead_seconds=ahead_seconds) == 3600.0
+    assert seconds_ahead(lift("anthropic", body_of("s", marked("1h")))) == 0.0

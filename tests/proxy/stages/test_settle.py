@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from deuz_compiler import Usage, Verdict
+from deuz_compiler import Baseline, Usage, Verdict
+from deuz_proxy.calls import Call, Compiled
 from deuz_proxy.errors import UpstreamUnreachable
 from deuz_proxy.observe.events import RequestFinished
 from deuz_proxy.observe.watch import Watch
@@ -12,7 +13,8 @@ from deuz_proxy.runtime import Runtime
 from deuz_proxy.serve import serve_call
 from deuz_proxy.stages.compile import compile_call
 from deuz_proxy.stages.recall import recall_context
-from deuz_proxy.stages.settle import current_baseline, keep_call
+from deuz_proxy.stages.settle import keep_call
+from deuz_proxy.stores.tracker import Tracker
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
@@ -233,6 +235,17 @@ async def test_openai_counts_its_cache_in_steps_from_a_least_length_on(
     assert finished.verdict.expected_tokens == expected
 
 
+def kept_baseline(call: Call, compiled: Compiled, runtime: Runtime) -> Baseline:
+    """Return what a later request of the conversation is compared with."""
+    assert call.envelope is not None
+    assert compiled.inbound is not None
+    keys = call.chain[call.envelope.lead :]
+    sighting = runtime.tracker.sight(
+        keys, compiled.inbound, session=None, is_probe=False
+    )
+    return sighting.baselines[0]
+
+
 @pytest.mark.parametrize(("marker", "seconds"), [("", 300.0), (',"ttl":"1h"', 3600.0)])
 async def test_a_long_marker_makes_the_baseline_live_longer(
     runtime: Runtime, marker: str, seconds: float
@@ -244,7 +257,9 @@ async def test_a_long_marker_makes_the_baseline_live_longer(
     call = await admitted(runtime, GivenRequest(body))
     compiled = compile_call(call, await recall_context(call, runtime), runtime)
 
-    assert current_baseline(call, compiled, is_kept=True).ttl_seconds == seconds
+    await keep_call(call, compiled, runtime)
+
+    assert kept_baseline(call, compiled, runtime).ttl_seconds == seconds
 
 
 async def test_what_is_not_understood_leaves_nothing_behind(runtime: Runtime) -> None:
@@ -253,8 +268,8 @@ async def test_what_is_not_understood_leaves_nothing_behind(runtime: Runtime) ->
 
     await keep_call(call, compiled, runtime)
 
-    with pytest.raises(ValueError, match="no baseline"):
-        current_baseline(call, compiled, is_kept=True)
+    assert isinstance(runtime.tracker, Tracker)
+    assert len(runtime.tracker) == 0
 
 
 async def test_a_probe_is_a_side_call_and_no_measure_for_the_conversation(
@@ -413,4 +428,6 @@ async def test_a_prefix_lives_as_long_as_its_request_asks_for(
 
     compiled = compile_call(call, await recall_context(call, runtime), runtime)
 
-    assert current_baseline(call, compiled, is_kept=True).ttl_seconds == seconds
+    await keep_call(call, compiled, runtime)
+
+    assert kept_baseline(call, compiled, runtime).ttl_seconds == seconds

@@ -107,10 +107,11 @@ def _read_body(notes: Notes, body: bytes) -> None:
 
 
 def _is_error(found: _Completion) -> bool:
-    if is_filled(found.error) or found.kind == "error":
+    if (found.error and is_filled(found.error)) or found.kind == "error":
         return True
-    has_reason = is_filled(found.message) or is_filled(found.detail)
-    return found.choices is None and has_reason
+    if found.choices is not None:
+        return False
+    return is_filled(found.message) or is_filled(found.detail)
 
 
 def _read_completion(notes: Notes, found: _Completion) -> None:
@@ -130,15 +131,18 @@ def _read_choice(notes: Notes, choice: _Choice) -> None:
     delta = choice.delta or choice.message
     if delta is not None:
         _read_delta(notes, delta)
-    if is_filled(choice.text):
+    # What is absent is empty, which shows without a call.
+    if choice.text and is_filled(choice.text):
         notes.add_content()
         notes.add_text(choice.text)
-    notes.add_usage(choice.usage)
+    if choice.usage is not None:
+        notes.add_usage(choice.usage)
     notes.add_finish(choice.finish_reason)
 
 
 def _read_delta(notes: Notes, delta: _Delta) -> None:
-    if is_filled(delta.tool_calls) or is_filled(delta.function_call):
+    called = delta.tool_calls or delta.function_call
+    if called and (is_filled(delta.tool_calls) or is_filled(delta.function_call)):
         notes.had_tool_call = True
         notes.add_content()
     if is_filled(delta.content):
