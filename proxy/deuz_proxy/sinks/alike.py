@@ -76,12 +76,12 @@ class Traffic:
         for event in watched:
             for stage, seconds in event.stages:
                 by_stage[stage].append(seconds)
-        by_stage.pop("total", None)
+        totals = by_stage.pop("total", ())
+        if len(totals) != len(watched):
+            totals = [event.overhead_seconds for event in watched]
         for stage, amounts in by_stage.items():
             self._overhead[route, stage].observe_all(amounts)
-        self._overhead[route, "total"].observe_all(
-            [event.overhead_seconds for event in watched], _exemplars(watched)
-        )
+        self._overhead[route, "total"].observe_all(totals, _exemplars(watched))
 
     def count_fault(self, event: FaultCaught) -> None:
         """Count a fault."""

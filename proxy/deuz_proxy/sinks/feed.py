@@ -52,7 +52,6 @@ class Feed:
     ) -> None:
         self._generation = generation
         self._ring: deque[RequestFinished] = deque(maxlen=requests_kept)
-        self._by_id: dict[str, RequestFinished] = {}
         self._conversations: OrderedDict[str, Tally] = OrderedDict()
         self._conversations_kept = conversations_kept
         self._readers_kept = readers_kept
@@ -74,20 +73,18 @@ class Feed:
                 reader.wake()
 
     def _keep(self, event: RequestFinished) -> None:
-        if len(self._ring) == self._ring.maxlen:
-            self._by_id.pop(self._ring[0].request_id, None)
         self._ring.append(event)
-        self._by_id[event.request_id] = event
         if event.conversation is not None:
             self._tally(event.conversation).add(event)
 
     def _tally(self, conversation: str) -> Tally:
         tally = self._conversations.get(conversation)
-        if tally is None:
-            if len(self._conversations) >= self._conversations_kept:
-                self._conversations.popitem(last=False)
-            tally = self._conversations[conversation] = Tally(conversation)
-        self._conversations.move_to_end(conversation)
+        if tally is not None:
+            self._conversations.move_to_end(conversation)
+            return tally
+        if len(self._conversations) >= self._conversations_kept:
+            self._conversations.popitem(last=False)
+        tally = self._conversations[conversation] = Tally(conversation)
         return tally
 
     @property
@@ -110,8 +107,11 @@ class Feed:
 
     def request(self, request_id: str) -> Described | None:
         """Describe one request in full; None if it is not, or no more, remembered."""
-        event = self._by_id.get(request_id)
-        return None if event is None else describe_in_full(event)
+        # Somebody who looks waits longer for the page than for this.
+        for event in reversed(self._ring):
+            if event.request_id == request_id:
+                return describe_in_full(event)
+        return None
 
     def conversations(self) -> Iterator[Described]:
         """Describe the conversations, the one used last first."""
