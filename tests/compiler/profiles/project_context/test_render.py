@@ -12,7 +12,7 @@ from deuz_compiler.profiles.project_context.records import (
 )
 from deuz_compiler.profiles.project_context.render import Outcome, golden_form
 from deuz_compiler.records.refusal import INSUFFICIENT_BUDGET, Refusal
-from deuz_compiler.records.trace import Decision
+from deuz_compiler.records.trace import Block, Decision
 
 
 def item(key: str, content: str) -> DeclaredCandidate:
@@ -151,3 +151,14 @@ def test_refusal_has_no_bundle_and_no_positions() -> None:
     assert found["failure"]["diagnostic"] == "too dear"
     assert found["result"]["bundle_id"] is None
     assert found["trace"]["entries"][0]["position"] is None
+
+
+def test_obstacle_is_told_in_the_words_of_the_form() -> None:
+    block = Block("ineligible", "b", "scope-ineligible")
+    refusal = Refusal(reason=INSUFFICIENT_BUDGET, block=block, detail="blocked")
+
+    _, found = rendered((), refusal=refusal)
+
+    assert found["failure"]["diagnostic"] == (
+        "blocked: dependency-ineligible:b(scope_ineligible)"
+    )
