@@ -61,6 +61,11 @@ def response_headers(headers: Headers) -> Lines:
     return [line for line in headers if line[0].lower() not in drop]
 
 
+def joined_head(first: bytes, lines: Lines) -> bytes:
+    """Return a head as it is sent, from its first line and the others."""
+    return b"\r\n".join([first, *map(b": ".join, lines), b"\r\n"])
+
+
 def _nominated(headers: Headers) -> frozenset[bytes]:
     values = [value for name, value in headers if name.lower() == _CONNECTION]
     return frozenset([part.strip().lower() for v in values for part in v.split(b",")])

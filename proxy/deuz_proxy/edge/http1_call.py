@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from io import BytesIO
 
 from deuz_proxy.calls import header
-from deuz_proxy.edge.headers import response_headers
+from deuz_proxy.edge.headers import joined_head, response_headers
 from deuz_proxy.edge.http1_connection import Connection
 from deuz_proxy.edge.http1_framing import Length
 from deuz_proxy.edge.http1_wire import Lines, RequestHead
@@ -104,9 +104,10 @@ class Http1Incoming:
     def _whole_body(self, limit_bytes: int) -> bytes:
         """Return a body that is all here, as most are once they are asked for."""
         pieces = self._inbox.take_all()
-        if sum(map(len, pieces)) > limit_bytes:
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if len(body) > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return body
 
     async def stream_body(self) -> AsyncIterator[bytes]:
         """Yield the body's bytes as they arrive.
@@ -286,5 +287,4 @@ class Http1Client:
 
 def head_bytes(status: int, reason: bytes, lines: Lines) -> bytes:
     """Return an answer's head as it is sent."""
-    text = b"".join([b"%b: %b\r\n" % line for line in lines])
-    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, reason, text)
+    return joined_head(b"HTTP/1.1 %d %b" % (status, reason), lines)

@@ -275,10 +275,11 @@ class Connection(asyncio.Protocol):
             self._is_kept = False
             return
         try:
-            if exchange.answer is None:
+            # An answer that is read and has no framing is over.
+            if exchange.framing is None:
                 self._take_head(exchange, data)
             else:
-                self._take_body(exchange, data)
+                self._take_body(exchange, exchange.framing, data)
         except NotHttp as fault:
             self.fail(fault)
         else:
@@ -329,10 +330,9 @@ class Connection(asyncio.Protocol):
         if exchange.framing is None or exchange.framing.is_complete:
             self._complete(exchange, data)
         elif data:
-            self._take_body(exchange, data)
+            self._take_body(exchange, exchange.framing, data)
 
-    def _take_body(self, exchange: Exchange, data: bytes) -> None:
-        framing = cast(Framing, exchange.framing)
+    def _take_body(self, exchange: Exchange, framing: Framing, data: bytes) -> None:
         piece, rest = framing.feed(data)
         if piece:
             exchange.inbox.put(piece)

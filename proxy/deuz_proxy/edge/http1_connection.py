@@ -140,10 +140,10 @@ class Connection(asyncio.Protocol):
         """Take whatever comes from now on as the bytes of a tunnel."""
         self._is_tunnel = self.is_last = True
         self.inbox = Inbox(self.transport, self._waiter)
-        self._framing = Endless()
+        self._framing = framing = Endless()
         data, self._backlog = self._backlog, b""
         if data:
-            self._take_body(data)
+            self._take_body(framing, data)
         return self.inbox
 
     # What its server calls.
@@ -228,7 +228,7 @@ class Connection(asyncio.Protocol):
             if self._request is not None:
                 self._waiter.wake()
         elif self._framing is not None:
-            self._take_body(data)
+            self._take_body(self._framing, data)
             self._waiter.wake()
         else:
             self._put_off(data)
@@ -296,13 +296,13 @@ class Connection(asyncio.Protocol):
         self.inbox = Inbox(self.transport, self._waiter)
         if request.framing is None:
             self.inbox.end()
-        if rest and self._framing is not None:
-            self._take_body(rest)
+        if rest and request.framing is not None:
+            self._take_body(request.framing, rest)
         elif rest:
             self._put_off(rest)
 
-    def _take_body(self, data: bytes) -> None:
-        inbox, framing = self.inbox, cast(Framing, self._framing)
+    def _take_body(self, framing: Framing, data: bytes) -> None:
+        inbox = self.inbox
         self._is_silent = False
         try:
             piece, rest = framing.feed(data)

@@ -10,6 +10,7 @@ import re
 from typing import Protocol
 
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_PLAIN_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n")
 MAX_CHUNK_LINE_BYTES = 4096
 MAX_TRAILER_BYTES = 65_536
 
@@ -87,11 +88,11 @@ class Chunked:
         """Take chunks out of their framing; cut anywhere, the bytes are the same."""
         if not self._left and not self._kept and not self._is_in_trailer:
             # An event of a stream is most often one chunk in one read.
-            end = data.find(b"\r\n")
-            size = _CHUNK.fullmatch(data, 0, end) if end > 0 else None
-            length = int(size[1], 16) if size else 0
-            if length and len(data) == end + length + 4 and data.endswith(b"\r\n"):
-                return data[end + 2 : -2], b""
+            line = _PLAIN_CHUNK_LINE.match(data)
+            if line is not None and data.endswith(b"\r\n"):
+                start, length = line.end(), int(line[1], 16)
+                if length and len(data) == start + length + 2:
+                    return data[start:-2], b""
         if self._kept:
             data, self._kept = self._kept + data, b""
         pieces: list[bytes] = []

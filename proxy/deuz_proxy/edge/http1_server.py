@@ -133,7 +133,10 @@ class Http1Server:
             while is_open and (request := await self._next(connection)):
                 client = Http1Client(connection, request)
                 await self._serve(Http1Incoming(connection, request), client)
-                is_open = await self._settle(connection, client)
+                is_open = client.is_kept
+                if not (connection.is_answered and connection.is_whole):
+                    is_open = False
+                    await self._break_off(connection, client)
         except Exception as fault:  # noqa: BLE001  # One must not end all the others.
             as_sidecar_error(fault)
         finally:
@@ -158,15 +161,12 @@ class Http1Server:
         fault = TooManyConnections(limit=self.bounds.connections)
         await self._end(connection, fault, target)
 
-    async def _settle(self, connection: Connection, client: Http1Client) -> bool:
-        """Tell whether the connection may go on behind this answer."""
-        if not connection.is_answered:
-            client.abort()
-            return False
-        if not connection.is_whole:
+    async def _break_off(self, connection: Connection, client: Http1Client) -> None:
+        """End a connection whose request was not answered, or not read to its end."""
+        if connection.is_answered:
             await connection.linger(_LINGER_SECONDS)
-            return False
-        return client.is_kept
+        else:
+            client.abort()
 
     async def _end(
         self, connection: Connection, fault: SidecarError, target: str | None

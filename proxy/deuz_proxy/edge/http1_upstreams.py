@@ -20,7 +20,7 @@ from typing import Self
 from urllib.parse import quote, urlsplit
 
 from deuz_proxy.calls import Letterhead, Outgoing, header
-from deuz_proxy.edge.headers import request_headers
+from deuz_proxy.edge.headers import joined_head, request_headers
 from deuz_proxy.edge.http1_client import Connection, Inform, NothingSent
 from deuz_proxy.edge.http1_dial import Dialler, Place
 from deuz_proxy.edge.http1_reply import Http1Reply
@@ -249,11 +249,7 @@ class Http1Upstreams:
 
 def request_head(method: bytes, target: bytes, lines: Lines) -> bytes:
     """Return a request's head as it is sent."""
-    return b"%b %b HTTP/1.1\r\n%b\r\n" % (
-        method,
-        target,
-        b"".join([b"%b: %b\r\n" % line for line in lines]),
-    )
+    return joined_head(b"%b %b HTTP/1.1" % (method, target), lines)
 
 
 def _outgoing(

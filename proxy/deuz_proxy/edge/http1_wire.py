@@ -18,6 +18,8 @@ from deuz_proxy.calls import Letterhead
 from deuz_proxy.edge.http1_framing import Chunked, Endless, Framing, Length, NotHttp
 
 Lines = list[tuple[bytes, bytes]]
+# Values of the lines that say how a message is read, by lower-case name.
+Special = dict[bytes, list[bytes]]
 
 _LINE_ENDS = frozenset({b"\r", b"\n"})
 # A head ends at the first empty line, however its lines end.
@@ -50,8 +52,8 @@ _TIMEOUT = re.compile(
     rb"(?:^|[,;\s])timeout[ \t]*=[ \t]*\"?([0-9]{1,9})(?![0-9])", re.I
 )
 _BODYLESS = frozenset({204, 304})
-# What most lines are shorter than that an upstream says in answer after answer.
-_SHORT_BYTES = 256
+# Providers' heads are 1 to 2 KB long.
+_SHORT_BYTES = 4096
 _MOST_KNOWN = 1024
 _FIRST_FINAL = 200
 # Four lines as long as any may be, or so many short ones.
@@ -89,8 +91,9 @@ class Head:
             HeadTooLong: it is longer than the limit.
         """
         if not self._kept:
-            # One empty line too many was sent by old clients, and is to be let go.
-            data = data.lstrip(b"\r\n") if data[:1] in _LINE_ENDS else data
+            if data[:1] in _LINE_ENDS:
+                # One empty line too many was sent by old clients, and is to be let go.
+                data = data.lstrip(b"\r\n")
             found = _EMPTY_LINE.search(data)
         else:
             # The empty line may have been cut anywhere in its four bytes.
@@ -100,15 +103,14 @@ class Head:
             data = bytes(self._kept) if found else b""
         if found is None:
             self._kept += data
-            self._check(len(self._kept))
+            if len(self._kept) > self._most_bytes:
+                raise HeadTooLong("head too long")
             return None
-        self._check(found.end())
-        self._kept.clear()
-        return data[: found.end()], data[found.end() :]
-
-    def _check(self, head_bytes: int) -> None:
-        if head_bytes > self._most_bytes:
+        end = found.end()
+        if end > self._most_bytes:
             raise HeadTooLong("head too long")
+        self._kept.clear()
+        return data[:end], data[end:]
 
 
 class RequestHead(msgspec.Struct, frozen=True):
@@ -204,25 +206,27 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
     if text.find(b"\r") >= 0 or text.find(b"\0") >= 0:
         raise NotHttp("control character")
     first, *rows = text[:-2].split(b"\n")
-    opening = _STATUS.fullmatch(first)
-    if opening is None:
-        raise NotHttp("not a status line")
     if len(rows) > MAX_LINES:
         raise HeadTooLong("too many lines")
-    lines = [
-        _known_line(row) if len(row) < _SHORT_BYTES else _read_loose_line(row)
-        for row in rows
-    ]
-    special = _special(lines)
-    status = int(opening[2])
-    is_old = opening[1] == b"0"
+    # What an upstream says in answer after answer is read once, unless it is endless.
+    is_short = len(head) <= _SHORT_BYTES
+    read_status = _known_status if is_short else _read_status
+    read_line = _known_line if is_short else _read_loose_line
+    is_old, status, reason = read_status(first)
+    lines: Lines = []
+    special: Special = {}
+    for row in rows:
+        line, low = read_line(row)
+        lines.append(line)
+        if low in _SPECIAL:
+            special.setdefault(low, []).append(line[1])
     framing: Framing | None = None
     if method != b"HEAD" and status >= _FIRST_FINAL and status not in _BODYLESS:
         framing = _answer_framing(special)
     is_kept = _is_kept(_options(special), is_old=is_old)
     return AnswerHead(
         status=status,
-        reason=opening[3] or b"",
+        reason=reason,
         lines=lines,
         framing=framing,
         is_kept_alive=is_kept and not isinstance(framing, Endless),
@@ -238,19 +242,30 @@ def _read_line(row: bytes) -> tuple[bytes, bytes]:
     return name, value.strip(b" \t")
 
 
-def _read_loose_line(row: bytes) -> tuple[bytes, bytes]:
+def _read_loose_line(row: bytes) -> tuple[tuple[bytes, bytes], bytes]:
+    """Return an answer's line, and its name in lower case."""
     name, value = _read_line(row)
     # Space before the colon would hide a line from those who look for its name.
-    return name.rstrip(b" \t"), value
+    name = name.rstrip(b" \t")
+    return (name, value), name.lower()
 
 
+def _read_status(first: bytes) -> tuple[bool, int, bytes]:
+    """Return of an answer's first line whether it is old, its status and reason."""
+    opening = _STATUS.fullmatch(first)
+    if opening is None:
+        raise NotHttp("not a status line")
+    return opening[1] == b"0", int(opening[2]), opening[3] or b""
+
+
+# Of answers only: a request's lines are secrets, which nobody keeps.
 _known_line = lru_cache(maxsize=_MOST_KNOWN)(_read_loose_line)
-"""Of an answer only: a request's lines are secrets, which nobody keeps."""
+_known_status = lru_cache(maxsize=_MOST_KNOWN)(_read_status)
 
 
-def _special(lines: Lines) -> dict[bytes, list[bytes]]:
+def _special(lines: Lines) -> Special:
     """Return the values of the lines that say how a message is read."""
-    found: dict[bytes, list[bytes]] = {}
+    found: Special = {}
     for name, value in lines:
         if (low := name.lower()) in _SPECIAL:
             if low in found:
@@ -260,7 +275,7 @@ def _special(lines: Lines) -> dict[bytes, list[bytes]]:
     return found
 
 
-def _options(special: dict[bytes, list[bytes]]) -> frozenset[bytes]:
+def _options(special: Special) -> frozenset[bytes]:
     values = special.get(b"connection")
     if values is None:
         return frozenset()
@@ -272,22 +287,20 @@ def _is_kept(options: frozenset[bytes], *, is_old: bool) -> bool:
     return b"keep-alive" in options if is_old else b"close" not in options
 
 
-def _keep_seconds(special: dict[bytes, list[bytes]]) -> int | None:
+def _keep_seconds(special: Special) -> int | None:
     found = _TIMEOUT.search(b",".join(special[b"keep-alive"]))
     return int(found[1]) if found else None
 
 
-def _states(special: dict[bytes, list[bytes]], name: bytes, value: bytes) -> bool:
+def _states(special: Special, name: bytes, value: bytes) -> bool:
     return any(each.lower() == value for each in special.get(name, ()))
 
 
-def _upgrade(special: dict[bytes, list[bytes]]) -> bytes | None:
+def _upgrade(special: Special) -> bytes | None:
     return next(iter(special.get(b"upgrade", ())), None)
 
 
-def _request_framing(
-    special: dict[bytes, list[bytes]], *, is_old: bool
-) -> Framing | None:
+def _request_framing(special: Special, *, is_old: bool) -> Framing | None:
     lengths = special.get(b"content-length", ())
     codings = special.get(b"transfer-encoding", ())
     if len(lengths) + len(codings) > 1:
@@ -300,7 +313,7 @@ def _request_framing(
     return Length(stated) if stated else None
 
 
-def _answer_framing(special: dict[bytes, list[bytes]]) -> Framing:
+def _answer_framing(special: Special) -> Framing:
     lengths = special.get(b"content-length", ())
     if b"transfer-encoding" in special:
         codings = [each.lower() for each in special[b"transfer-encoding"]]

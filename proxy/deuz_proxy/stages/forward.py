@@ -101,14 +101,21 @@ def _stream(call: Call) -> AsyncIterator[bytes] | None:
     return call.incoming.stream_body() if call.incoming.has_body else None
 
 
+def as_it_came(chunk: bytes) -> bytes:
+    """Return the chunk of a body that has no coding."""
+    return chunk
+
+
 def _sent(
     call: Call, reply: Reply, runtime: Runtime, times: tuple[float, float]
 ) -> Sent:
-    kind = header(reply.headers, b"content-type") or b""
+    headers = reply.headers
+    kind = header(headers, b"content-type") or b""
+    codings = content_codings(headers)
     meter = open_meter(
         call.target.api,
         is_event_stream=kind.lower().startswith(b"text/event-stream"),
-        headers=reply.headers,
+        headers=headers,
     )
     started_at, seconds = times
     return Sent(
@@ -116,7 +123,7 @@ def _sent(
         held=(),
         rest=reply.chunks(),
         meter=meter,
-        decode=Decoded(content_codings(reply.headers)),
+        decode=Decoded(codings) if codings else as_it_came,
         # A redirect is not an answer of the model.
         is_accepted=_FIRST_GOOD <= reply.status < _FIRST_REDIRECT,
         call=UpstreamCall(started_at, seconds, reply.status, None),
