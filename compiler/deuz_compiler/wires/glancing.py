@@ -9,6 +9,7 @@ Rules:
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 
@@ -65,6 +66,8 @@ def make_glance(
     return Glance(roles, names, bars, (_words(names), _words(roles)))
 
 
+# Of each wire there are a few dozen that its clients send.
+@lru_cache(maxsize=1_024)
 def glance_at(glance: Glance, read: Read, signature: int) -> Peek | None:
     """Return what turns of this signature are; None if they are to be read.
 
