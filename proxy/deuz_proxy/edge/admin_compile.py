@@ -40,6 +40,10 @@ class GivenRequest:
     upgrade: bytes | None = None
     letterhead: Letterhead = field(default_factory=Letterhead)
 
+    def body_here(self, *, limit_bytes: int) -> bytes | None:
+        """Return the body."""
+        return self.body
+
     async def read_body(self, *, limit_bytes: int) -> bytes:  # There.
         """Return the body."""
         return self.body

@@ -68,6 +68,21 @@ class Http1Incoming:
         is_web_socket = wanted is not None and wanted.lower() == b"websocket"
         return wanted if is_web_socket and not self.has_body else None
 
+    def body_here(self, *, limit_bytes: int) -> bytes | None:
+        """Return the whole body, if all of it has come; most have once asked for.
+
+        Raises:
+            BodyTooLarge: it is longer than the limit.
+            RequestMalformed: its framing is broken.
+        """
+        if not self._inbox.is_over:
+            return None
+        pieces = self._inbox.take_all()
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if len(body) > limit_bytes:
+            raise BodyTooLarge(limit_bytes=limit_bytes)
+        return body
+
     async def read_body(self, *, limit_bytes: int) -> bytes:
         """Return the whole body.
 
@@ -80,8 +95,6 @@ class Http1Incoming:
         stated = framing.stated_bytes if isinstance(framing, Length) else 0
         if stated > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
-        if self._inbox.is_over:
-            return self._whole_body(limit_bytes)
         pieces: list[bytes] = []
         large: BytesIO | None = None
         length = 0
@@ -100,14 +113,6 @@ class Http1Incoming:
         if large is not None:
             return large.getvalue()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def _whole_body(self, limit_bytes: int) -> bytes:
-        """Return a body that is all here, as most are once they are asked for."""
-        pieces = self._inbox.take_all()
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        if len(body) > limit_bytes:
-            raise BodyTooLarge(limit_bytes=limit_bytes)
-        return body
 
     async def stream_body(self) -> AsyncIterator[bytes]:
         """Yield the body's bytes as they arrive.

@@ -18,6 +18,8 @@ import select
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
+import msgspec
+
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
 from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
 from deuz_proxy.edge.http1_wire import AnswerHead, Head, Lines, read_answer
@@ -36,18 +38,15 @@ class NothingSent(Exception):
     """The connection took no byte of a request, which may be sent on another one."""
 
 
-class Exchange:
+class Exchange(msgspec.Struct):
     """One request and its answer: what is known of it so far."""
 
-    __slots__ = ("answer", "framing", "inbox", "inform", "is_switch", "method")
-
-    def __init__(self, inbox: Inbox, method: bytes, *, is_switch: bool) -> None:
-        self.method = method
-        self.inform: Inform | None = None
-        self.is_switch = is_switch
-        self.answer: AnswerHead | None = None
-        self.framing: Framing | None = None
-        self.inbox = inbox
+    inbox: Inbox
+    method: bytes
+    is_switch: bool
+    inform: Inform | None
+    answer: AnswerHead | None = None
+    framing: Framing | None = None
 
     @property
     def is_switched(self) -> bool:
@@ -113,8 +112,7 @@ class Connection(asyncio.Protocol):
         """Begin an exchange; the request is to be written now."""
         self.since = self._loop.time()
         inbox = Inbox(self.transport, self._waiter)
-        self._exchange = exchange = Exchange(inbox, method, is_switch=is_switch)
-        exchange.inform = inform
+        self._exchange = exchange = Exchange(inbox, method, is_switch, inform)
         return exchange
 
     def write(self, head: bytes, body: bytes | None) -> None:
@@ -134,10 +132,12 @@ class Connection(asyncio.Protocol):
             return
         taken = self._push(parts)
         for part in parts:
-            if taken < len(part):
-                # A view: what is left of a large body is not worth a copy.
-                self.transport.write(memoryview(part)[taken:] if taken else part)
-            taken = max(0, taken - len(part))
+            if taken >= len(part):
+                taken -= len(part)
+                continue
+            # A view: what is left of a large body is not worth a copy.
+            self.transport.write(memoryview(part)[taken:] if taken else part)
+            taken = 0
 
     def _push(self, parts: Sequence[bytes]) -> int:
         """Hand bytes to the kernel past the loop, which has none of ours waiting."""

@@ -10,6 +10,8 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
+
 # A few reads of the event loop, which takes up to 256 KB at a time.
 _FULL_BYTES = 2**19
 
@@ -36,29 +38,17 @@ class Waiter:
             future.set_result(None)
 
 
-class Inbox:
+class Inbox(msgspec.Struct):
     """The body of one message on its way in; its connection wakes who waits for it."""
 
-    __slots__ = (
-        "_fault",
-        "_held_bytes",
-        "_pieces",
-        "_transport",
-        "_waiter",
-        "has_begun",
-        "is_full",
-        "is_over",
-    )
-
-    def __init__(self, transport: asyncio.Transport, waiter: Waiter) -> None:
-        self._transport = transport
-        self._pieces: deque[bytes] = deque()
-        self._held_bytes = 0
-        self._waiter = waiter
-        self._fault: BaseException | None = None
-        self.has_begun = False
-        self.is_full = False
-        self.is_over = False
+    _transport: asyncio.Transport
+    _waiter: Waiter
+    _pieces: deque[bytes] = msgspec.field(default_factory=deque)
+    _held_bytes: int = 0
+    _fault: BaseException | None = None
+    has_begun: bool = False
+    is_full: bool = False
+    is_over: bool = False
 
     @property
     def fault(self) -> BaseException | None:

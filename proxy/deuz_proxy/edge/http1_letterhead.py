@@ -8,9 +8,7 @@ Rules:
 import msgspec
 
 from deuz_proxy.edge.http1_framing import Length
-from deuz_proxy.edge.http1_wire import RequestHead, read_request
-
-_MOST_DIGITS = 18
+from deuz_proxy.edge.http1_wire import MOST_DIGITS, RequestHead, read_request
 
 
 class _Last(msgspec.Struct, frozen=True):
@@ -40,23 +38,19 @@ class HeadReader:
             NotHttp: it breaks a rule, or can be read in two ways.
         """
         last = self._last
-        if last is not None and (digits := _digits_in(head, last)):
-            return _alike(last, digits)
+        if last and head.startswith(last.before) and head.endswith(last.behind):
+            digits = head[len(last.before) : len(head) - len(last.behind)]
+            if digits.isdigit() and len(digits) <= MOST_DIGITS:
+                # Without a body it is not alike: something else is made of it.
+                length_bytes = int(digits)
+                if length_bytes:
+                    return _alike(last, digits, length_bytes)
         request = read_request(head, most_lines=self._most_lines)
         self._last = _around_length(head, request)
         return request
 
 
-def _digits_in(head: bytes, last: _Last) -> bytes:
-    """Return the length that the head states, if it is like the last; else nothing."""
-    if not (head.startswith(last.before) and head.endswith(last.behind)):
-        return b""
-    digits = head[len(last.before) : len(head) - len(last.behind)]
-    is_length = digits.isdigit() and len(digits) <= _MOST_DIGITS and int(digits)
-    return digits if is_length else b""
-
-
-def _alike(last: _Last, digits: bytes) -> RequestHead:
+def _alike(last: _Last, digits: bytes, length_bytes: int) -> RequestHead:
     request = last.request
     lines = list(request.lines)
     lines[last.at] = (lines[last.at][0], digits)
@@ -65,7 +59,7 @@ def _alike(last: _Last, digits: bytes) -> RequestHead:
         request.target,
         request.is_old,
         lines,
-        Length(int(digits)),
+        Length(length_bytes),
         request.is_kept_alive,
         request.expects_continue,
         request.upgrade,

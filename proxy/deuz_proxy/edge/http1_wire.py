@@ -32,7 +32,7 @@ _REQUEST = re.compile(
 )
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (.*))?")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
-_MOST_DIGITS = 18
+MOST_DIGITS = 18
 _NAME_BYTES = (
     b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
@@ -329,6 +329,6 @@ def _answer_framing(special: Special) -> Framing:
 
 
 def _stated(value: bytes) -> int:
-    if not value.isdigit() or len(value) > _MOST_DIGITS:
+    if not value.isdigit() or len(value) > MOST_DIGITS:
         raise NotHttp("not a length")
     return int(value)

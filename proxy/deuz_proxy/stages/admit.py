@@ -123,8 +123,10 @@ async def read_call(call: Call, runtime: Runtime, watch: Watch) -> Call:
     if call.passthrough is not None:
         return call
     limit_bytes = runtime.config.limits.max_body_bytes
-    with watch.waiting():
-        body = await call.incoming.read_body(limit_bytes=limit_bytes)
+    body = call.incoming.body_here(limit_bytes=limit_bytes)
+    if body is None:
+        with watch.waiting():
+            body = await call.incoming.read_body(limit_bytes=limit_bytes)
     return replace(call, body=body)
 
 

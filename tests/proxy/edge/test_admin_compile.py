@@ -109,5 +109,6 @@ async def test_what_cannot_be_compiled_is_told(body: Any, where: str) -> None:
 async def test_a_given_request_is_read_and_streamed_alike() -> None:
     given = GivenRequest("/x", b"body")
 
+    assert given.body_here(limit_bytes=1) == b"body"
     assert await given.read_body(limit_bytes=1) == b"body"
     assert [piece async for piece in given.stream_body()] == [b"body"]

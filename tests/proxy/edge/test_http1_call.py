@@ -242,6 +242,41 @@ async def test_a_body_is_read_whole_however_it_is_framed(length: int) -> None:
     assert bodies == [body, body]
 
 
+async def test_a_body_that_is_all_here_is_taken_and_another_is_waited_for() -> None:
+    async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
+        taken.append(incoming.body_here(limit_bytes=4))
+        if taken[-1] is None:
+            begun.set()
+            taken.append(await incoming.read_body(limit_bytes=4))
+        client.start(204, "OK", [])
+        client.finish()
+
+    taken: list[bytes | None] = []
+    begun = asyncio.Event()
+    async with serving(serve) as url, raw_client(url) as client:
+        await client.send(post("/", b"here"))
+        await client.read_answer(has_body=False)
+        await client.send(post("/", b"late")[:-2])
+        await asyncio.wait_for(begun.wait(), WAIT_SECONDS)
+        await client.send(b"te")
+        await client.read_answer(has_body=False)
+
+    assert taken == [b"here", None, b"late"]
+
+
+async def test_a_body_that_is_here_and_over_the_limit_is_not_taken() -> None:
+    async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
+        with pytest.raises(BodyTooLarge):
+            incoming.body_here(limit_bytes=3)
+        client.start(413, "No", [(b"Content-Length", b"0")])
+        client.finish()
+
+    async with serving(serve) as url:
+        answered = await ask(url, post("/", b"four"))
+
+    assert answered.status == 413
+
+
 @pytest.mark.parametrize("is_stated", [True, False])
 async def test_a_body_over_the_limit_is_not_read_to_its_end(is_stated: bool) -> None:
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:

@@ -109,6 +109,9 @@ class GivenRequest:
     def has_body(self) -> bool:
         return bool(self.body)
 
+    def body_here(self, *, limit_bytes: int) -> bytes | None:
+        return self.body
+
     async def read_body(self, *, limit_bytes: int) -> bytes:
         return self.body
 
