@@ -19,6 +19,8 @@ from deuz_compiler.wires.rendered import has_marker, rendered_list
 
 DIGEST_BYTES = 8
 TOKEN_BYTES = 4
+# More digests are halved at once sooner than one by one.
+_FEW = 4
 _HEAD = ("model", "params", "tools", "system")
 _HEAD_PARAMS_LAST = ("model", "tools", "system", "params")
 
@@ -134,11 +136,18 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
         _params(envelope) if envelope.params else _NO_PARAMS,
         _known_tools(envelope, shared) or _tools(envelope.body, envelope.tools),
         _known_system(envelope, shared) or _system(envelope),
-        digests + b"".join([turn.digest[:DIGEST_BYTES] for turn in new]),
+        digests + _packed([turn.digest for turn in new]),
         tokens + struct.pack(f"<{len(counts)}I", *counts),
         history_tokens + sum(counts),
         envelope.is_params_last,
     )
+
+
+def _packed(digests: list[bytes]) -> bytes:
+    """Return the first half of each of these 16-byte digests, one behind the other."""
+    if len(digests) <= _FEW:
+        return b"".join([digest[:DIGEST_BYTES] for digest in digests])
+    return memoryview(b"".join(digests)).cast("Q")[::2].tobytes()
 
 
 def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix:
