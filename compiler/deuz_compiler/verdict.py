@@ -209,9 +209,7 @@ def matching_baseline(
     `verdict` is the request's own, judged by these baselines.
     """
     if verdict.verdict == "returned":
-        for baseline in baselines[1:]:
-            if _relation(baseline, current) != "broken":
-                return baseline
+        return next(b for b in baselines[1:] if _relation(b, current) != "broken")
     return baselines[0] if baselines else None
 
 

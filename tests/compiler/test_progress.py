@@ -8,6 +8,7 @@ from deuz_compiler import (
     Resumed,
     chain,
     hash_start,
+    kept_seconds,
     lift,
     plain_prefix,
     progress_of,
@@ -150,3 +151,24 @@ def test_a_slip_behind_a_known_turn_is_no_json(slip: bytes) -> None:
 
     with pytest.raises(NotLifted, match="not_json"):
         lift("anthropic", broken, known=known.checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "first", "seconds"),
+    [
+        ({}, "1h", 3600.0),
+        ({}, "5m", 300.0),
+        ({"prompt_cache_retention": "24h"}, "1h", 86_400.0),
+    ],
+)
+def test_a_cache_is_kept_as_long_as_is_asked_ahead_or_by_a_newest_turn(
+    ahead: dict[str, object], first: str, seconds: float
+) -> None:
+    marker = {"type": "ephemeral", "ttl": first}
+    marked = [{"type": "text", "text": "a", "cache_control": marker}]
+    turns = [user("q"), {"role": "user", "content": marked}]
+    body = compact({**ahead, "model": "m", "max_tokens": 9, "messages": turns})
+
+    known = progress("anthropic", body)
+
+    assert kept_seconds(lift("anthropic", body, seed=7), known) == seconds

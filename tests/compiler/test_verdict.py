@@ -296,6 +296,20 @@ def test_shares_of_a_first_request_are_all_new() -> None:
     assert shares[3] == SegmentShare("context", 0, 0, 40)
 
 
+def test_shares_of_what_we_added_are_told_apart_from_the_client_s() -> None:
+    before = baseline(body(), operations={0: (BLOCK,)})
+    turns = [*TURNS, user("more")]
+    after = baseline(body(turns), operations={0: (BLOCK,)}).outbound
+    place, tokens = 1, after.token_counts()[1]
+
+    shares = segment_shares(before, after, [(place, tokens)])
+
+    context = SegmentShare("context", tokens, 0, 0)
+    known = before.outbound.history_tokens
+    new = after.history_tokens - known
+    assert shares[2:] == (SegmentShare("turns", known - tokens, 0, new), context)
+
+
 def test_own_causes_and_owners_are_of_the_closed_lists() -> None:
     assert {"overflow_recovery", "ledger_lost", "sidecar_changed"} <= set(CAUSES)
     assert {"client", "sidecar", "ttl", "provider", "parameter"} <= set(OWNERS)
