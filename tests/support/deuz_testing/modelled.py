@@ -64,6 +64,7 @@ class ModelledUpstreams:
         body: bytes | AsyncIterator[bytes] | None,
         upgrade: bytes | None = None,
         inform: object = None,
+        letterhead: object = None,
     ) -> ScriptedReply:
         assert isinstance(body, bytes)
         lines = {k.decode().lower(): v.decode() for k, v in headers}
