@@ -41,10 +41,10 @@ def chain(
     """
     scope = root[:8]
     link = known[-1][8:] if known else root
-    digest, lead = xxhash.xxh3_128_digest, envelope.lead
-    keys = []
-    for index, turn in enumerate(envelope.turns[len(known) :], len(known)):
-        if index >= lead:
-            link = digest(link + turn.digest)
-        keys.append(scope + link)
+    start, digest = len(known), xxhash.xxh3_128_digest
+    keys = [scope + link] * (envelope.lead - start)
+    note = keys.append
+    for turn in envelope.turns[max(start, envelope.lead) :]:
+        link = digest(link + turn.digest)
+        note(scope + link)
     return (*known, *keys)

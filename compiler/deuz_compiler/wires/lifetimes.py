@@ -53,7 +53,7 @@ def _longest_in(text: bytes) -> float:
         return 0.0
     # Few requests name one: a search for words is much cheaper than the pattern. Each
     # member that is or holds a lifetime has the first in its name, but Ollama's.
-    if b"cache_" not in text and b'"keep_alive"' not in text:
+    if text.find(b"cache_") < 0 and text.find(b'"keep_alive"') < 0:
         return 0.0
     found = _LIFETIME.finditer(text)
     return max([int(each[1]) * _UNIT_SECONDS[each[2]] for each in found], default=0.0)

@@ -108,11 +108,7 @@ def checkpoint_of(
     if not body.startswith(_LIST, envelope.history.start):
         # A text has no turn to resume behind: offset 0 is no body's prefix.
         return Checkpoint(0, b"", 0, (), (), seed)
-    count = len(turns)
-    for index in range(max(0, count - _MARKED_TAIL), count):
-        if has_marker(body[turns[index].start : turns[index].end]):
-            count = index
-            break
+    count = _count_unmarked(body, turns)
     offset = turns[count - 1].end if count else envelope.history.start + 1
     done, hasher = hashed or (0, xxhash.xxh3_128())
     if done > offset:
@@ -127,6 +123,17 @@ def checkpoint_of(
         turns[:count],
         seed,
     )
+
+
+def _count_unmarked(body: bytes, turns: tuple[Turn, ...]) -> int:
+    """Return how many turns stand ahead of the first of the last ones with a marker."""
+    count = len(turns)
+    first = max(0, count - _MARKED_TAIL)
+    if count and has_marker(body[turns[first].start : turns[-1].end]):
+        for index in range(first, count):
+            if has_marker(body[turns[index].start : turns[index].end]):
+                return index
+    return count
 
 
 def _read_turns(rules: Rules, body: bytes, elements: Elements, seed: int) -> list[Turn]:
@@ -145,7 +152,7 @@ def _read_turns(rules: Rules, body: bytes, elements: Elements, seed: int) -> lis
             size = end - start
             # Embedded media would count as prose by its length: it is priced by kind.
             is_embedded = size > _EMBEDDED_BYTES and media in raw
-            tokens = estimate_bytes(raw) if is_embedded else -(-size * 10 // _RATE)
+            tokens = estimate_bytes(raw) if is_embedded else size * 10 // _RATE + 1
             is_fresh, opens_calls = peek.is_fresh, peek.opens_calls
             key = digest(rendered, seed)
             note(Turn(start, end, peek.role, is_fresh, opens_calls, tokens, key))
@@ -159,7 +166,7 @@ def quick_tokens(raw: bytes) -> int:
 
     Calibration makes the sums true for each model.
     """
-    return -(-len(raw) * 10 // _RATE)
+    return len(raw) * 10 // _RATE + 1
 
 
 def _envelope(
