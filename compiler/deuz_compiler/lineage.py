@@ -42,9 +42,7 @@ def chain(
     scope = root[:8]
     link = known[-1][8:] if known else root
     start, digest = len(known), xxhash.xxh3_128_digest
-    keys = [scope + link] * (envelope.lead - start)
-    note = keys.append
-    for turn in envelope.turns[max(start, envelope.lead) :]:
-        link = digest(link + turn.digest)
-        note(scope + link)
-    return (*known, *keys)
+    lead = [scope + link] * (envelope.lead - start)
+    new = envelope.turns[max(start, envelope.lead) :]
+    keys = [scope + (link := digest(link + turn.digest)) for turn in new]
+    return (*known, *lead, *keys)

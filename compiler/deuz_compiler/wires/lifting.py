@@ -140,21 +140,23 @@ def _read_turns(rules: Rules, body: bytes, elements: Elements, seed: int) -> lis
     read, media, digest = rules.read, rules.media, xxhash.xxh3_128_digest
     glanced: dict[int, Peek | None] = {}
     turns: list[Turn] = []
-    note = turns.append
+    note, view = turns.append, memoryview(body)
     try:
         for start, end, signature in elements:
-            raw = rendered = body[start:end]
             if signature not in glanced:
                 glanced[signature] = glance_at(rules.glance, read, signature)
             peek = glanced[signature]
             if peek is None:
-                peek, rendered = read(raw)
+                peek, rendered = read(body[start:end])
+                key = digest(rendered, seed)
+            else:
+                key = digest(view[start:end], seed)
             size = end - start
+            tokens = size * 10 // _RATE + 1
             # Embedded media would count as prose by its length: it is priced by kind.
-            is_embedded = size > _EMBEDDED_BYTES and media in raw
-            tokens = estimate_bytes(raw) if is_embedded else size * 10 // _RATE + 1
+            if size > _EMBEDDED_BYTES and body.find(media, start, end) >= 0:
+                tokens = estimate_bytes(body[start:end])
             is_fresh, opens_calls = peek.is_fresh, peek.opens_calls
-            key = digest(rendered, seed)
             note(Turn(start, end, peek.role, is_fresh, opens_calls, tokens, key))
     except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
