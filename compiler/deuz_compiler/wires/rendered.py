@@ -20,8 +20,7 @@ _LIST = 0x5B  # An opening bracket.
 def has_marker(raw: bytes) -> bool:
     """Tell whether the text may hold a cache marker."""
     # One byte is found at the speed of memory, a word at a tenth of it: most turns are
-    # prose, without an underscore.
-    # Found, not asked with `in`, which makes and drops an error at each question.
+    # prose, without an underscore. `in` makes and drops an error at each question.
     if raw.find(b"_") < 0 or raw.find(b"cache_") < 0:
         return False
     return (

@@ -258,7 +258,7 @@ def _read_status(first: bytes) -> tuple[bool, int, bytes]:
     return opening[1] == b"0", int(opening[2]), opening[3] or b""
 
 
-# Of answers only: a request's lines are secrets, which nobody keeps.
+# Of answers only: a request's lines are secrets, which only its own connection keeps.
 _known_line = lru_cache(maxsize=_MOST_KNOWN)(_read_loose_line)
 _known_status = lru_cache(maxsize=_MOST_KNOWN)(_read_status)
 
