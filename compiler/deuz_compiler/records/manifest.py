@@ -16,7 +16,7 @@ from deuz_compiler.records.trace import SearchReport
 MANIFEST_VERSION = 1
 
 
-class ManifestEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ManifestEntry(msgspec.Struct, frozen=True, gc=False):
     """One candidate: `tokens` is what it costs in the block, selected or not."""
 
     source: str

@@ -68,7 +68,7 @@ def _entries(
     nodes = [*selection.nodes, *_left_out(selection, pool, sources)]
     entries = [_entry_of(selection, pool, node) for node in nodes]
     entries.extend(
-        _entry(_encodable(candidate), reason=reason, tokens=0)
+        _entry(_encodable(candidate), reason, 0)
         for candidate, reason in sifted.excluded
     )
     return tuple(entries)
@@ -78,24 +78,22 @@ def _left_out(selection: Selection, pool: Pool, sources: Sequence[str]) -> list[
     inside = frozenset(selection.nodes)
     outside = [node for node in range(len(pool)) if node not in inside]
     place = {source: order for order, source in enumerate(sources)}
+    # Nodes stand in the order of their keys, and the sort keeps it.
     return sorted(
-        outside, key=lambda n: (place.get(pool.candidates[n].source, len(place)), n)
+        outside, key=lambda n: place.get(pool.candidates[n].source, len(place))
     )
 
 
 def _entry_of(selection: Selection, pool: Pool, node: int) -> ManifestEntry:
-    candidate = pool.candidates[node]
+    candidate, tokens = pool.candidates[node], pool.costs[node]
     decision = selection.decisions.get(node)
-    if decision is None or (decision.is_selected and selection.refusal is not None):
-        return _entry(candidate, reason=reasons.REFUSED, tokens=pool.costs[node])
+    if decision is None:
+        return _entry(candidate, reasons.REFUSED, tokens)
     if not decision.is_selected:
-        return _entry(candidate, reason=decision.reason, tokens=pool.costs[node])
-    return _entry(
-        candidate,
-        reason=decision.reason,
-        tokens=decision.cost_tokens,
-        decision=decision,
-    )
+        return _entry(candidate, decision.reason, tokens)
+    if selection.refusal is not None:
+        return _entry(candidate, reasons.REFUSED, tokens)
+    return _entry(candidate, decision.reason, decision.cost_tokens, decision)
 
 
 def _encodable(candidate: Candidate) -> Candidate:
@@ -112,20 +110,21 @@ def _encodable(candidate: Candidate) -> Candidate:
 
 
 def _entry(
-    candidate: Candidate, *, reason: str, tokens: int, decision: Decision | None = None
+    candidate: Candidate, reason: str, tokens: int, selected: Decision | None = None
 ) -> ManifestEntry:
+    # By position, as decisions are: there is one of these for each record.
     return ManifestEntry(
-        source=candidate.source,
-        kind=candidate.kind,
-        record_id=candidate.record_id,
-        revision=candidate.revision,
-        digest=candidate.digest,
-        tokens=tokens,
-        is_selected=decision is not None,
-        reason=reason,
-        requirement=candidate.requirement,
-        is_projected=decision is not None and decision.is_projected,
-        depends_on=candidate.depends_on,
+        candidate.source,
+        candidate.kind,
+        candidate.record_id,
+        candidate.revision,
+        candidate.digest,
+        tokens,
+        selected is not None,
+        reason,
+        candidate.requirement,
+        selected is not None and selected.is_projected,
+        candidate.depends_on,
     )
 
 
@@ -143,9 +142,9 @@ def _summaries(
     entries: Sequence[ManifestEntry], reports: Sequence[SourceReport]
 ) -> tuple[SourceSummary, ...]:
     """Sum up each reported source, then any that offered without a report."""
-    offered: dict[str, list[ManifestEntry]] = {}
+    offered: dict[str, list[ManifestEntry]] = {e.source: [] for e in entries}
     for entry in entries:
-        offered.setdefault(entry.source, []).append(entry)
+        offered[entry.source].append(entry)
     told = {report.source: report for report in reports}
     for source in sorted(offered):
         told.setdefault(source, SourceReport(source, offered[source][0].kind))

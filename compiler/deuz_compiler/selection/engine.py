@@ -160,8 +160,11 @@ def _admit_optional(tally: Tally, policy: Policy) -> None:
 
 def _close(tally: Tally, requirement: str | None = None) -> None:
     """Decide the undecided, of one class or all: the content of each is in already."""
-    for node, own in enumerate(tally.pool.requirements):
-        if node not in tally.decisions and requirement in {None, own}:
+    decisions, requirements = tally.decisions, tally.pool.requirements
+    if len(decisions) == len(requirements):
+        return
+    for node, own in enumerate(requirements):
+        if requirement in {None, own} and node not in decisions:
             tally.reject(node, reasons.DUPLICATE_CONTENT)
 
 

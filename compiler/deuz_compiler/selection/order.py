@@ -22,8 +22,11 @@ def ordered(pool: Pool, nodes: Iterable[int], policy: Policy) -> list[int]:
         "role": _place(policy.roles, lambda node: pool.candidates[node].role),
         "source": _place(policy.sources, lambda node: pool.candidates[node].source),
     }
-    terms = tuple([places[term] for term in policy.ordering])
-    return sorted(nodes, key=lambda node: (*[term(node) for term in terms], node))
+    found = sorted(nodes)
+    # One sort for each term, the least first, costs half of what making keys does.
+    for term in reversed(policy.ordering):
+        found.sort(key=places[term])
+    return found
 
 
 def _place(names: Iterable[str], name_of: Callable[[int], str]) -> _Place:

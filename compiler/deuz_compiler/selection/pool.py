@@ -9,7 +9,6 @@ Rules:
 - `costs` are what admission counts, `unpriced` what rendering adds to that.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -86,7 +85,7 @@ def build_pool(
     number = {key: node for node, key in enumerate(keys)}
     groups = _groups(ordered)
     missing, edges = _edges(ordered, groups, number=number, placed=around.placed)
-    labels = [_label_tokens(candidate, policy) for candidate in ordered]
+    labels = _label_tokens(ordered, policy)
     is_rendered = policy.pricing == "rendered"
     extra = labels if is_rendered else [0] * len(labels)
     identities = tuple([c.content_identity or c.digest for c in ordered])
@@ -95,21 +94,25 @@ def build_pool(
         keys=keys,
         costs=tuple(
             [
-                _tokens(candidate.text, candidate.tokens, estimate) + more
-                for candidate, more in zip(ordered, extra, strict=True)
+                more + (c.tokens or _tokens(c.text, c.tokens, estimate))
+                for c, more in zip(ordered, extra, strict=True)
             ]
         ),
         unpriced=tuple([0] * len(labels) if is_rendered else labels),
         projections=tuple(
             [
-                _projected(candidate, more, estimate)
-                for candidate, more in zip(ordered, extra, strict=True)
+                None
+                if c.projection is None
+                else more + _tokens(c.projection, c.projection_tokens, estimate)
+                for c, more in zip(ordered, extra, strict=True)
             ]
         ),
         identities=identities,
         edges=edges,
         groups=groups,
-        requirements=_requirements(ordered, policy.required, groups=groups),
+        requirements=_requirements(
+            ordered, policy.required, number=number, groups=groups
+        ),
         gates=tuple([gate_of(candidate, around.now) for candidate in ordered]),
         missing=missing,
         is_placed=tuple([key in around.placed for key in keys]),
@@ -119,11 +122,11 @@ def build_pool(
     )
 
 
-def _label_tokens(candidate: Candidate, policy: Policy) -> int:
-    """Return what rendering adds for one record, with what parts it from the next."""
-    own = candidate.label_tokens
-    label = policy.overhead.record_tokens if own is None else own
-    return label + policy.overhead.between_tokens
+def _label_tokens(ordered: Sequence[Candidate], policy: Policy) -> list[int]:
+    """Return what rendering adds for each record, with what parts it from the next."""
+    usual, between = policy.overhead.record_tokens, policy.overhead.between_tokens
+    own = [candidate.label_tokens for candidate in ordered]
+    return [between + (usual if label is None else label) for label in own]
 
 
 def _tokens(text: str, declared: int | None, estimate: Callable[[str], int]) -> int:
@@ -135,15 +138,6 @@ def _tokens(text: str, declared: int | None, estimate: Callable[[str], int]) -> 
     if count < 0:
         raise MalformedInput((f"estimator: count {count} is negative",))
     return count
-
-
-def _projected(
-    candidate: Candidate, extra: int, estimate: Callable[[str], int]
-) -> int | None:
-    if candidate.projection is None:
-        return None
-    declared = candidate.projection_tokens
-    return _tokens(candidate.projection, declared, estimate) + extra
 
 
 def _groups(ordered: Sequence[Candidate]) -> tuple[tuple[int, ...], ...]:
@@ -186,16 +180,15 @@ def _requirements(
     ordered: Sequence[Candidate],
     required: Sequence[str],
     *,
+    number: Mapping[str, int],
     groups: Sequence[tuple[int, ...]],
 ) -> tuple[Requirement, ...]:
     """Return the classes in force: naming a member of a group names the group."""
-    named = frozenset(required)
-    classes: list[Requirement] = [
-        "required"
-        if candidate.key in named and candidate.requirement != "mandatory"
-        else candidate.requirement
-        for candidate in ordered
-    ]
+    classes: list[Requirement] = [candidate.requirement for candidate in ordered]
+    for key in required:
+        node = number.get(key)
+        if node is not None and classes[node] != "mandatory":
+            classes[node] = "required"
     for node, group in enumerate(groups):
         if group:
             classes[node] = min(
@@ -206,12 +199,13 @@ def _requirements(
 
 def _twins(identities: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
     """Return the identities that more than one candidate has."""
-    counts = Counter(identities)
-    by_identity: dict[str, list[int]] = {}
+    first: dict[str, int] = {}
+    twins: dict[str, list[int]] = {}
     for node, identity in enumerate(identities):
-        if counts[identity] > 1:
-            by_identity.setdefault(identity, []).append(node)
-    return {name: tuple(nodes) for name, nodes in by_identity.items()}
+        other = first.setdefault(identity, node)
+        if other != node:
+            twins.setdefault(identity, [other]).append(node)
+    return {name: tuple(nodes) for name, nodes in twins.items()}
 
 
 def _absent(

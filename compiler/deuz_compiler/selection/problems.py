@@ -15,14 +15,8 @@ MAX_PRIORITY = 1_000
 
 def problems_of_record(candidate: Candidate, key: str) -> list[str]:
     """Return what is wrong with a record, given its key."""
-    # Filled by two functions, not made of generators: every record comes by here.
+    # One function for what every record of every compile comes by.
     found: list[str] = []
-    _note_names(candidate, key, found)
-    _note_numbers(candidate, found)
-    return found
-
-
-def _note_names(candidate: Candidate, key: str, found: list[str]) -> None:
     if not 0 < len(candidate.record_id) <= MAX_ID_LENGTH:
         found.append(f"id is not 1 to {MAX_ID_LENGTH} characters long")
     if not key.isprintable() and UNPRINTABLE.search(key):
@@ -35,6 +29,19 @@ def _note_names(candidate: Candidate, key: str, found: list[str]) -> None:
     named = f"{candidate.kind}{candidate.revision}{candidate.digest}"
     if not (named.isascii() and "".join(candidate.depends_on).isascii()):
         _note_half_pairs(candidate, found)
+    if candidate.tokens is not None:
+        _note_count("tokens", candidate.tokens, found)
+    if candidate.label_tokens is not None:
+        _note_count("label_tokens", candidate.label_tokens, found)
+    if candidate.projection_tokens is not None:
+        _note_count("projection_tokens", candidate.projection_tokens, found)
+    if candidate.requirement not in REQUIREMENTS:
+        found.append(f"requirement is not one of {', '.join(REQUIREMENTS)}")
+    if not 0.0 <= candidate.score <= 1.0:
+        found.append(f"score {candidate.score} is outside 0 to 1")
+    if not -MAX_PRIORITY <= candidate.priority <= MAX_PRIORITY:
+        found.append(f"priority {candidate.priority} is outside -1000 to 1000")
+    return found
 
 
 def _note_half_pairs(candidate: Candidate, found: list[str]) -> None:
@@ -48,21 +55,8 @@ def _note_half_pairs(candidate: Candidate, found: list[str]) -> None:
             found.append(f"{field} holds half a surrogate pair")
 
 
-def _note_numbers(candidate: Candidate, found: list[str]) -> None:
-    for name, count in (
-        ("tokens", candidate.tokens),
-        ("label_tokens", candidate.label_tokens),
-        ("projection_tokens", candidate.projection_tokens),
-    ):
-        if count is None:
-            continue
-        if not isinstance(count, int):
-            found.append(f"{name} is not a whole number")
-        elif count < 0:
-            found.append(f"{name} {count} is negative")
-    if candidate.requirement not in REQUIREMENTS:
-        found.append(f"requirement is not one of {', '.join(REQUIREMENTS)}")
-    if not 0.0 <= candidate.score <= 1.0:
-        found.append(f"score {candidate.score} is outside 0 to 1")
-    if not -MAX_PRIORITY <= candidate.priority <= MAX_PRIORITY:
-        found.append(f"priority {candidate.priority} is outside -1000 to 1000")
+def _note_count(name: str, count: int, found: list[str]) -> None:
+    if not isinstance(count, int):
+        found.append(f"{name} is not a whole number")
+    elif count < 0:
+        found.append(f"{name} {count} is negative")

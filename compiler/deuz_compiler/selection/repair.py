@@ -33,6 +33,8 @@ def repair(
     Where no repair is legal the result still costs more than the limit.
     """
     paid = _paid(tally, nodes)
+    if _block_tokens(paid, len(nodes), policy) <= limit_tokens:
+        return list(nodes)
     kept = dict.fromkeys(nodes)
     loose = _Loose(tally.pool, nodes)
     while (cost := _block_tokens(paid, len(kept), policy)) > limit_tokens:

@@ -48,9 +48,11 @@ class Tally:
 
     def fits(self, cost: int) -> bool:
         """Compare a cost with what is left."""
-        if cost <= self.remaining:
+        short = cost - self.remaining
+        if short <= 0:
             return True
-        self.note_shortage(cost - self.remaining)
+        if self.shortage is None or short < self.shortage:
+            self.shortage = short
         return False
 
     def note_shortage(self, tokens: int | None) -> None:
@@ -74,9 +76,12 @@ class Tally:
         both are a part of the truth, and too much already.
         """
         edges, is_in, prices = self.pool.edges, self.is_in, self.prices
-        if len(members) == 1 and not edges[members[0]] and not is_in[members[0]]:
-            # Most records need nothing.
-            return [members[0]], prices[members[0]]
+        if len(members) == 1 and not is_in[members[0]]:
+            node = members[0]
+            cost = prices[node]
+            # Most records need nothing, or are too dear by themselves.
+            if not edges[node] or (limit_tokens is not None and cost > limit_tokens):
+                return [node], cost
         found: dict[int, None] = {}
         cost = 0
         stack = [*members[::-1]]
