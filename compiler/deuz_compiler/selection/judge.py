@@ -32,9 +32,9 @@ Rank = tuple[float, ...]
 class Unit(msgspec.Struct, gc=False):
     """What enters together; the last three fields are what its last judgement found.
 
-    `place` is that of the first member's source in the policy's list. `saved` is what the
-    first member's projection would save, in tokens; `projected` its price, where it takes
-    the record's place.
+    `place` is that of the first member's source in the policy's list. `saved` is what
+    the first member's projection would save, in tokens; `projected` is its price, where
+    it takes the record's place.
     """
 
     members: tuple[int, ...]

@@ -15,7 +15,7 @@ MAX_PRIORITY = 1_000
 
 def problems_of_record(candidate: Candidate, key: str) -> list[str]:
     """Return what is wrong with a record, given its key."""
-    # One function for what every record of every compile comes by.
+    # Filled by calls, not made of generators: every record comes by here.
     found: list[str] = []
     if not 0 < len(candidate.record_id) <= MAX_ID_LENGTH:
         found.append(f"id is not 1 to {MAX_ID_LENGTH} characters long")
@@ -29,6 +29,11 @@ def problems_of_record(candidate: Candidate, key: str) -> list[str]:
     named = f"{candidate.kind}{candidate.revision}{candidate.digest}"
     if not (named.isascii() and "".join(candidate.depends_on).isascii()):
         _note_half_pairs(candidate, found)
+    _note_numbers(candidate, found)
+    return found
+
+
+def _note_numbers(candidate: Candidate, found: list[str]) -> None:
     if candidate.tokens is not None:
         _note_count("tokens", candidate.tokens, found)
     if candidate.label_tokens is not None:
@@ -41,7 +46,6 @@ def problems_of_record(candidate: Candidate, key: str) -> list[str]:
         found.append(f"score {candidate.score} is outside 0 to 1")
     if not -MAX_PRIORITY <= candidate.priority <= MAX_PRIORITY:
         found.append(f"priority {candidate.priority} is outside -1000 to 1000")
-    return found
 
 
 def _note_half_pairs(candidate: Candidate, found: list[str]) -> None:
