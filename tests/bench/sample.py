@@ -35,7 +35,9 @@ class Running:
     port: int
 
 
-def start(command: list[str], port: int, *, core: int, log: Path) -> Running:
+def start(
+    command: list[str], port: int, *, core: int, log: Path, seconds: float = 20
+) -> Running:
     """Start a process pinned to a core and wait until it listens.
 
     Raises:
@@ -48,7 +50,7 @@ def start(command: list[str], port: int, *, core: int, log: Path) -> Running:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    if not machine.wait_for_port(port, seconds=20) or process.poll() is not None:
+    if not machine.wait_for_port(port, seconds=seconds) or process.poll() is not None:
         process.kill()
         process.wait()
         raise RuntimeError(f"{log.stem} does not listen: {log.read_text()[-600:]}")
@@ -65,8 +67,13 @@ def stop(running: Running) -> None:
         running.process.wait()
 
 
-def take(subject: Running, upstream: Running, cell: Cell, folder: Path) -> Figures:
-    """Run one cell against one subject and return its figures."""
+def take(
+    subject: Running, upstream: Running, cell: Cell, folder: Path, *, headers: str = ""
+) -> Figures:
+    """Run one cell against one subject and return its figures.
+
+    `headers` are lines, each with its CRLF, that the load sends with every request.
+    """
     template = folder / f"{cell.size}{'-stream' if cell.is_streamed else ''}.template"
     numbers = (cell.concurrency, cell.talks, cell.primed, cell.steps, MAX_SECONDS)
     command = [str(folder / "load"), str(subject.port), str(template)]
@@ -79,6 +86,7 @@ def take(subject: Running, upstream: Running, cell: Cell, folder: Path) -> Figur
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        env={**os.environ, "BENCH_HEADERS": headers},
     ) as load:
         return _measure(load, subject, upstream)
 

@@ -27,10 +27,12 @@ class Recorder(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     bodies: list[bytes] = []  # noqa: RUF012  # One list for all connections of a test.
+    asked: list[str] = []  # noqa: RUF012
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.bodies.append(body)
+        self.asked.append(self.headers.get("X-Asked", ""))
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -43,6 +45,7 @@ class Recorder(BaseHTTPRequestHandler):
 @pytest.fixture
 def port() -> Iterator[int]:
     Recorder.bodies = []
+    Recorder.asked = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever)
@@ -126,6 +129,17 @@ def test_conversations_share_connections_but_never_overtake_themselves(
         by_talk.setdefault(history[0], []).append(len(history))
     assert figures["requests"] == 18
     assert list(by_talk.values()) == [[3, 5, 7, 9]] * 6
+
+
+def test_lines_that_a_gateway_wants_are_sent_with_every_request(
+    native: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_HEADERS", "X-Asked: yes\r\n")
+
+    figures = run_load(native, port, 1, 1, 0, 2)
+
+    assert figures["errors"] == 0
+    assert Recorder.asked == ["yes"] * 3
 
 
 def test_a_short_run_measures_the_floor_against_direct(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@
  * them are spread over CONNS connections, each talk with one request in flight at most.
  * First PRIME requests of each talk are sent; then "primed" is printed and a byte awaited
  * on stdin; then STEPS more of each are sent and measured. With PRIME 0 each measured request
- * opens a new conversation: first sight. STREAM is the value of X-Bench-Stream.
+ * opens a new conversation: first sight. STREAM is the value of X-Bench-Stream. Lines in
+ * the environment's BENCH_HEADERS are sent along.
  *
  * Prints one JSON line; latency is from the first byte sent to the last one received, in ms.
  */
@@ -30,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOT = 16, HEAD_ROOM = 512, TAIL_MAX = 64, CONNS_MAX = 256 };
+enum { SLOT = 16, HEAD_ROOM = 1024, TAIL_MAX = 64, CONNS_MAX = 256 };
 
 struct part { char *bytes; size_t len, *slots, slot_count; };
 struct talk { char *request; size_t start, history_end, end, room; int steps; };
@@ -47,7 +48,7 @@ static struct part history, step, closing;
 static struct talk *talks, **queue;
 static struct conn conns[CONNS_MAX];
 static int port, poller, talk_count, queue_head, queue_len, is_fresh;
-static const char *stream;
+static const char *stream, *headers = "";
 static long long next_number, wanted, begun, finished, errors, bad_status, event_count, byte_count;
 static double *latency, *first_byte, *transit;
 static size_t latency_count, transit_count, transit_room;
@@ -110,8 +111,8 @@ static void extend(struct talk *t) {
     if (stream) snprintf(extra, sizeof extra, "X-Bench-Stream: %s\r\n", stream);
     int n = snprintf(head, sizeof head,
         "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer bench\r\n"
-        "Content-Type: application/json\r\nAccept: */*\r\nUser-Agent: bench-load\r\n%s"
-        "Content-Length: %zu\r\n\r\n", port, extra, t->end - HEAD_ROOM);
+        "Content-Type: application/json\r\nAccept: */*\r\nUser-Agent: bench-load\r\n%s%s"
+        "Content-Length: %zu\r\n\r\n", port, headers, extra, t->end - HEAD_ROOM);
     t->start = HEAD_ROOM - n;
     memcpy(t->request + t->start, head, n);
 }
@@ -275,6 +276,8 @@ int main(int argc, char **argv) {
     talk_count = atoi(argv[4]);
     long long limit = atof(argv[7]) * 1e9;
     stream = argc > 8 ? argv[8] : NULL;
+    if (getenv("BENCH_HEADERS")) headers = getenv("BENCH_HEADERS");
+    if (strlen(headers) > HEAD_ROOM / 2) return 2;
     if (conn_count < 1 || conn_count > CONNS_MAX || talk_count < conn_count) return 2;
     int most = prime + steps + 1;
     is_fresh = prime == 0;

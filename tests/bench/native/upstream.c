@@ -1,12 +1,13 @@
 /* A provider that costs next to nothing: answers POSTs with a chat completion.
  *
- * usage: upstream PORT
+ * usage: upstream PORT [EVENTS,GAP_MICROSECONDS]
  *
  * The body is counted and thrown away. Usage is derived from its length, so that the
  * proxy's accounting has work to do. A request with the header
  *     X-Bench-Stream: EVENTS,GAP_MICROSECONDS
  * gets a stream of server-sent events instead; each carries "t=<ns>", the monotonic
  * time at which it was written, so that the client can tell how long it was under way.
+ * The second argument does that to every request: not every proxy hands headers on.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -36,6 +37,7 @@ struct conn {
 static struct conn *conns[CONNS_MAX];
 static char scratch[SCRATCH];
 static int poller, open_streams;
+static const char *always;
 
 static long long now_ns(void) {
     struct timespec t;
@@ -137,7 +139,7 @@ static const char *header(struct conn *c, const char *name) {
 }
 
 static int answer(struct conn *c) {
-    const char *stream = header(c, "\nx-bench-stream: ");
+    const char *stream = always ? always : header(c, "\nx-bench-stream: ");
     if (!stream) return answer_json(c);
     static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
         "Transfer-Encoding: chunked\r\n\r\n";
@@ -252,7 +254,8 @@ static long long step_streams(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2) return fprintf(stderr, "usage: upstream PORT\n"), 2;
+    if (argc < 2) return fprintf(stderr, "usage: upstream PORT [EVENTS,GAP]\n"), 2;
+    always = argc > 2 ? argv[2] : NULL;
     int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(argv[1])),
