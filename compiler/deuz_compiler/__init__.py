@@ -96,7 +96,6 @@ from deuz_compiler.wires.envelope import (
     Envelope,
     PathFacts,
     Span,
-    Turn,
     lower,
 )
 from deuz_compiler.wires.lifting import hash_start
@@ -126,6 +125,7 @@ from deuz_compiler.wires.requests import (
     user_text,
 )
 from deuz_compiler.wires.scanner import load_scanner
+from deuz_compiler.wires.turns import Turn, Turns
 from deuz_compiler.wires.usage import Usage
 from deuz_compiler.working_memory.patch import Patched, apply_patch, create_snapshot
 from deuz_compiler.working_memory.snapshot import (
@@ -194,6 +194,7 @@ __all__ = [
     "Tail",
     "TailCopy",
     "Turn",
+    "Turns",
     "Usage",
     "Verdict",
     "accept_summary",

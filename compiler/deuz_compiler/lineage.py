@@ -11,6 +11,8 @@ import hashlib
 import xxhash
 
 from deuz_compiler.wires.envelope import Envelope
+from deuz_compiler.wires.scanner import load_scanner
+from deuz_compiler.wires.turns import DIGEST_BYTES
 
 # Bump when what is hashed changes: old entries then miss instead of misleading.
 _VERSION = b"deuz lineage 1"
@@ -41,8 +43,16 @@ def chain(
     """
     scope = root[:8]
     link = known[-1][8:] if known else root
-    start, digest = len(known), xxhash.xxh3_128_digest
-    lead = [scope + link] * (envelope.lead - start)
-    new = envelope.turns[max(start, envelope.lead) :]
-    keys = [scope + (link := digest(link + turn.digest)) for turn in new]
-    return (*known, *lead, *keys)
+    lead = [scope + link] * (envelope.lead - len(known))
+    new = envelope.turns[max(len(known), envelope.lead) :]
+    scanner = load_scanner()
+    links = scanner.links if scanner else _links
+    return (*known, *lead, *links(scope, link, new.digests))
+
+
+def _links(scope: bytes, link: bytes, digests: bytes) -> tuple[bytes, ...]:
+    digest, keys = xxhash.xxh3_128_digest, []
+    for at in range(0, len(digests), DIGEST_BYTES):
+        link = digest(link + digests[at : at + DIGEST_BYTES])
+        keys.append(scope + link)
+    return tuple(keys)

@@ -14,13 +14,11 @@ import xxhash
 
 from deuz_compiler.surface import Element, Surface
 from deuz_compiler.wires.envelope import Envelope, Span
-from deuz_compiler.wires.lifting import quick_tokens
 from deuz_compiler.wires.rendered import has_marker, rendered_list
+from deuz_compiler.wires.scanning import quick_tokens
 
 DIGEST_BYTES = 8
 TOKEN_BYTES = 4
-# More digests are halved at once sooner than one by one.
-_FEW = 4
 _HEAD = ("model", "params", "tools", "system")
 _HEAD_PARAMS_LAST = ("model", "tools", "system", "params")
 
@@ -130,24 +128,21 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
         tokens = old.tokens[: count * TOKEN_BYTES]
         history_tokens = old.history_tokens - old.tokens_from(count)
     new = envelope.turns[lead + count :]
-    counts = [turn.tokens for turn in new]
     return Prefix(
         Segment(_digest(envelope.model.encode()), 0, 0, 0),
         _params(envelope) if envelope.params else _NO_PARAMS,
         _known_tools(envelope, shared) or _tools(envelope.body, envelope.tools),
         _known_system(envelope, shared) or _system(envelope),
-        digests + _packed([turn.digest for turn in new]),
-        tokens + struct.pack(f"<{len(counts)}I", *counts),
-        history_tokens + sum(counts),
+        digests + _halved(new.digests),
+        tokens + new.tokens,
+        history_tokens + new.total_tokens,
         envelope.is_params_last,
     )
 
 
-def _packed(digests: list[bytes]) -> bytes:
+def _halved(digests: bytes) -> bytes:
     """Return the first half of each of these 16-byte digests, one behind the other."""
-    if len(digests) <= _FEW:
-        return b"".join([digest[:DIGEST_BYTES] for digest in digests])
-    return memoryview(b"".join(digests)).cast("Q")[::2].tobytes()
+    return memoryview(digests).cast("Q")[::2].tobytes() if digests else b""
 
 
 def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix:
@@ -247,7 +242,7 @@ def _tools(body: bytes, span: Span | None) -> Segment:
 
 
 def _segment(rendered: bytes, raw: bytes, span: Span) -> Segment:
-    return Segment(_digest(rendered), quick_tokens(raw), span.start, span.end)
+    return Segment(_digest(rendered), quick_tokens(len(raw)), span.start, span.end)
 
 
 def _system(envelope: Envelope) -> Segment:
@@ -262,8 +257,8 @@ def _system(envelope: Envelope) -> Segment:
     if not envelope.lead:
         return own
     turns = envelope.turns[: envelope.lead]
-    digest = _digest(own.digest + b"".join([turn.digest for turn in turns]))
-    tokens = own.tokens + sum([turn.tokens for turn in turns])
+    digest = _digest(own.digest + turns.digests)
+    tokens = own.tokens + turns.total_tokens
     start, end = (own.start, own.end) if span else (turns[0].start, turns[-1].end)
     return Segment(digest, tokens, start, end)
 

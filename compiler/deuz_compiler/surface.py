@@ -23,7 +23,8 @@ from deuz_compiler.placement.laws import (
     joins_turn,
 )
 from deuz_compiler.records.facts import PlacedRecord
-from deuz_compiler.wires.envelope import Edit, Envelope, Turn, lower
+from deuz_compiler.wires.envelope import Edit, Envelope, lower
+from deuz_compiler.wires.turns import NO_TURNS, Turns
 
 Operations = Mapping[int, Sequence[Operation]]
 PartSpan = Callable[[str, bytes, int], tuple[int, int]]
@@ -76,7 +77,7 @@ class Surface(msgspec.Struct, frozen=True):
     pieces: tuple[Run | Element, ...]
     blocks: tuple[Block, ...]
     copies: tuple[Copied, ...] = ()
-    turns: tuple[Turn, ...] = ()
+    turns: Turns = NO_TURNS
     folded: tuple[int, int] | None = None
     fold: Fold | None = None
 
@@ -199,7 +200,7 @@ class _Pieces:
             self._at = end
 
 
-def _plain(turns: Sequence[Turn], run: Run) -> list[Element]:
+def _plain(turns: Turns, run: Run) -> list[Element]:
     numbered = zip(range(run.start, run.end), turns[run.start : run.end], strict=True)
     return [Element(t.digest, t.tokens, at, is_ours=False) for at, t in numbered]
 

@@ -1,5 +1,14 @@
-from deuz_compiler import chain, lift, scope_root, seed_of
-from deuz_testing.bodies import anthropic_body, assistant, chat_body, user
+import pytest
+from hypothesis import given
+
+from deuz_compiler import chain, lift, lineage, scope_root, seed_of
+from deuz_testing.bodies import (
+    anthropic_body,
+    assistant,
+    chat_body,
+    odd_bodies,
+    user,
+)
 
 ROOT = scope_root(b"key", scope="tenant")
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -70,3 +79,13 @@ def test_credentials_that_differ_in_their_last_byte_only_have_other_roots() -> N
 
     assert scope_root(token + b"a", scope="t") != scope_root(token + b"b", scope="t")
     assert len(scope_root(token, scope="t")) == 16
+
+
+@given(odd_bodies())
+def test_without_the_compiled_scanner_the_keys_are_the_same(body: bytes) -> None:
+    envelope = lift("anthropic", body, seed=7)
+    built = chain(envelope, root=ROOT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lineage, "load_scanner", lambda: None)
+        assert chain(envelope, root=ROOT) == built

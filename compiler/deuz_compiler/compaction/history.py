@@ -5,12 +5,11 @@ Rules:
 - A turn that cannot be read is opaque: it is kept as it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from deuz_compiler.errors import NotLifted
-from deuz_compiler.wires.envelope import Turn
 from deuz_compiler.wires.own import summary_body
 from deuz_compiler.wires.parts import (
     REASONING,
@@ -21,6 +20,7 @@ from deuz_compiler.wires.parts import (
     Part,
     ReadParts,
 )
+from deuz_compiler.wires.turns import Turn
 
 
 class TurnView(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ History = Sequence[TurnView]
 
 
 def view_turns(
-    turns: Sequence[Turn], body: bytes, read_parts: ReadParts
+    turns: Iterable[Turn], body: bytes, read_parts: ReadParts
 ) -> tuple[TurnView, ...]:
     """Return the turns of a body with their parts."""
     return tuple(_view(turn, body[turn.start : turn.end], read_parts) for turn in turns)

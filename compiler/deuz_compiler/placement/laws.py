@@ -16,10 +16,11 @@ Rules:
 from collections.abc import Sequence
 
 from deuz_compiler.errors import NotLifted
-from deuz_compiler.wires.envelope import Edit, Envelope, Turn
+from deuz_compiler.wires.envelope import Edit, Envelope
 from deuz_compiler.wires.members import array_elements, object_members
 from deuz_compiler.wires.rendered import lone_text
 from deuz_compiler.wires.table import WIRES
+from deuz_compiler.wires.turns import Turn
 from deuz_compiler.wires.writing import Writing, framed
 
 TURN = "turn"

@@ -1,4 +1,5 @@
-/* Go through a request body once: its members, its turns, and what each turn is at a glance.
+/* Go through a request body once: its members, its turns, what each turn is at a glance,
+   and the digest that it is known by.
 
 Rules:
 - What is found is strict JSON (RFC 8259) in strict UTF-8, checked to the body's last byte.
@@ -13,8 +14,10 @@ Built without Python (`-DWITHOUT_PYTHON`) it is what the fuzzer calls.
 #include <stdlib.h>
 #include <string.h>
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
+
+#include "_hashing.h"
 
 enum {
     MOST_DEPTH = 128,   /* Brackets within one value. */
@@ -22,12 +25,13 @@ enum {
     MOST_NAMES = 12,
     MOST_ROLES = 15,
     NO_ROLE = MOST_ROLES,
+    MOST_KINDS = 64,
+    NO_KIND = 255, /* Not at a glance: it is to be read. */
 };
 
 /* How the value of a named member looks, three bits each. */
 enum { ABSENT, NIL, BLANK_TEXT, TEXT, BLANK_LIST, LIST, OBJECT, OTHER };
 
-/* Not at a glance: it is to be read. */
 #define UNCLEAR ((int64_t)-1)
 
 typedef struct {
@@ -47,7 +51,9 @@ typedef struct {
 } Place;
 
 typedef struct {
-    int64_t start, end, signature;
+    uint64_t start, end;
+    uint8_t kind; /* Which of the signatures it has. */
+    uint8_t digest[DIGEST];
 } Element;
 
 typedef struct {
@@ -56,6 +62,7 @@ typedef struct {
     size_t name_count;
     Word roles[MOST_ROLES];
     size_t role_count;
+    Hashing hashing;
 } Spec;
 
 typedef struct {
@@ -63,6 +70,8 @@ typedef struct {
     size_t member_count;
     size_t before_count; /* Members ahead of the history. */
     size_t history_start, history_end;
+    int64_t signatures[MOST_KINDS];
+    size_t kind_count;
     Element *elements;
     size_t element_count, element_room;
 } Found;
@@ -172,57 +181,209 @@ static size_t escape_length(const uint8_t *text, size_t left)
     return code >= 0xDC00 && code <= 0xDFFF ? 12 : 0;
 }
 
-/* Return where the first byte from here on stands that is not plain text of a string. */
-static size_t plain_until(const uint8_t *text, size_t at, size_t size)
+/* Return the length of what is not plain text of a string here; 0 if it may not stand. */
+static size_t odd_length(Walk *walk, size_t at)
+{
+    const uint8_t *text = walk->text + at;
+    if (*text == '\\') {
+        walk->has_escape = 1;
+        return escape_length(text, walk->size - at);
+    }
+    return *text >= 0x80 ? sequence_length(text, walk->size - at) : 0;
+}
+
+#ifdef __SSE2__
+enum { BLOCK = 64 };
+
+/* What stands where among the bytes of a block: the first has the lowest bit. */
+typedef struct {
+    uint64_t quotes, slashes;
+    uint64_t ens;  /* The letter n, which most escapes end with that are no quotes. */
+    uint64_t odds; /* What is no ASCII, and what may not stand in a string. */
+} Marks;
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE uint64_t equal_16(__m128i piece, char wanted)
+{
+    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(piece, _mm_set1_epi8(wanted)));
+}
+
+INLINE void mark_16(Marks *marks, const uint8_t *text, int at)
+{
+    __m128i piece = _mm_loadu_si128((const __m128i *)(text + at));
+    /* Compared as signed: what is not ASCII is below a space, too. */
+    __m128i odds = _mm_cmplt_epi8(piece, _mm_set1_epi8(0x20));
+    marks->odds |= (uint64_t)(unsigned)_mm_movemask_epi8(odds) << at;
+    marks->quotes |= equal_16(piece, '"') << at;
+    marks->slashes |= equal_16(piece, '\\') << at;
+    marks->ens |= equal_16(piece, 'n') << at;
+}
+
+INLINE Marks mark_block(const uint8_t *text)
+{
+    Marks marks = {0, 0, 0, 0};
+    mark_16(&marks, text, 0);
+    mark_16(&marks, text, 16);
+    mark_16(&marks, text, 32);
+    mark_16(&marks, text, 48);
+    return marks;
+}
+
+#define WITH_AVX2 __attribute__((target("avx2")))
+
+WITH_AVX2 INLINE uint64_t equal_32(__m256i piece, char wanted)
+{
+    __m256i equal = _mm256_cmpeq_epi8(piece, _mm256_set1_epi8(wanted));
+    return (unsigned)_mm256_movemask_epi8(equal);
+}
+
+WITH_AVX2 INLINE void mark_32(Marks *marks, const uint8_t *text, int at)
+{
+    __m256i piece = _mm256_loadu_si256((const __m256i *)(text + at));
+    __m256i odds = _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), piece);
+    marks->odds |= (uint64_t)(unsigned)_mm256_movemask_epi8(odds) << at;
+    marks->quotes |= equal_32(piece, '"') << at;
+    marks->slashes |= equal_32(piece, '\\') << at;
+    marks->ens |= equal_32(piece, 'n') << at;
+}
+
+WITH_AVX2 INLINE Marks mark_block_avx2(const uint8_t *text)
+{
+    Marks marks = {0, 0, 0, 0};
+    mark_32(&marks, text, 0);
+    mark_32(&marks, text, 32);
+    return marks;
+}
+
+/* Return the bits below the lowest one; all of them if there is none. */
+INLINE uint64_t below_lowest(uint64_t bits)
+{
+    return (bits & (0 - bits)) - 1;
+}
+
+/* Return what is escaped, by a subtraction that goes through each row of backslashes at
+   once: from each that starts at an even place every second one is left, and so on. */
+INLINE uint64_t escaped_among(uint64_t slashes, uint64_t *escapes)
+{
+    const uint64_t every_second = 0xAAAAAAAAAAAAAAAAu;
+    uint64_t both = (((slashes << 1) | every_second) - slashes) ^ every_second;
+    *escapes = both & slashes;
+    return both ^ slashes;
+}
+
+enum { FAULT, ENDED, GOES_ON };
+
+/* Pass what is left of a string in a block, one odd thing after the other. */
+static int skip_odds(Walk *walk, uint64_t quotes, uint64_t odds)
+{
+    size_t done = 0;
+    uint64_t ahead;
+    while ((ahead = odds & below_lowest(quotes)) != 0) {
+        size_t place = (size_t)__builtin_ctzll(ahead);
+        size_t length = odd_length(walk, walk->at + place);
+        if (!length)
+            return FAULT;
+        done = place + length;
+        /* A quote that is escaped is no end. */
+        odds &= done < BLOCK ? ~(uint64_t)0 << done : 0;
+        quotes &= done < BLOCK ? ~(uint64_t)0 << done : 0;
+    }
+    if (quotes) {
+        walk->at += (size_t)__builtin_ctzll(quotes) + 1;
+        return ENDED;
+    }
+    walk->at += done > BLOCK ? done : BLOCK;
+    return GOES_ON;
+}
+
+/* Pass blocks of a string: up to behind its quote, or where less than a block is left. */
+INLINE int skip_marked(Walk *walk, Marks (*mark)(const uint8_t *))
+{
+    while (walk->size - walk->at >= BLOCK) {
+        Marks marks = mark(walk->text + walk->at);
+        uint64_t escapes, escaped = escaped_among(marks.slashes, &escapes);
+        uint64_t ends = marks.quotes & ~escaped, inside = below_lowest(ends);
+        uint64_t odds = escaped & ~(marks.quotes | marks.slashes | marks.ens);
+        if ((odds | marks.odds) & inside) {
+            int how = skip_odds(walk, marks.quotes, marks.odds | marks.slashes);
+            if (how != GOES_ON)
+                return how;
+            continue;
+        }
+        walk->has_escape |= (marks.slashes & inside) != 0;
+        if (ends) {
+            walk->at += (size_t)__builtin_ctzll(ends) + 1;
+            return ENDED;
+        }
+        /* What a last backslash escapes is in the next block. */
+        walk->at += BLOCK - (escapes >> 63);
+    }
+    return GOES_ON;
+}
+
+static int skip_blocks_plainly(Walk *walk)
+{
+    return skip_marked(walk, mark_block);
+}
+
+WITH_AVX2 static int skip_blocks_avx2(Walk *walk)
+{
+    return skip_marked(walk, mark_block_avx2);
+}
+
+/* What the processor can; it is asked once. */
+static int (*skip_blocks)(Walk *) = skip_blocks_plainly;
+
+/* Pass a string that ends within 16 bytes, as names do; 0 if it is not so plain. */
+static int skip_short(Walk *walk)
+{
+    Marks marks = {0, 0, 0, 0};
+    if (walk->size - walk->at < 16)
+        return 0;
+    mark_16(&marks, walk->text + walk->at, 0);
+    if (!marks.quotes || ((marks.odds | marks.slashes) & below_lowest(marks.quotes)))
+        return 0;
+    walk->at += (size_t)__builtin_ctzll(marks.quotes) + 1;
+    return 1;
+}
+#endif
+
+/* To be called first: what is there to be used. */
+static void ask_processor(void)
 {
 #ifdef __SSE2__
-    const __m128i space = _mm_set1_epi8(0x20);
-    const __m128i quote = _mm_set1_epi8('"');
-    const __m128i slash = _mm_set1_epi8('\\');
-    while (size - at >= 16) {
-        __m128i piece = _mm_loadu_si128((const __m128i *)(text + at));
-        /* Compared as signed: what is not ASCII is below a space, too. */
-        __m128i odd = _mm_or_si128(
-            _mm_cmplt_epi8(piece, space),
-            _mm_or_si128(_mm_cmpeq_epi8(piece, quote), _mm_cmpeq_epi8(piece, slash)));
-        unsigned mask = (unsigned)_mm_movemask_epi8(odd);
-        if (mask)
-            return at + (size_t)__builtin_ctz(mask);
-        at += 16;
-    }
+    if (__builtin_cpu_supports("avx2"))
+        skip_blocks = skip_blocks_avx2;
 #endif
-    while (at < size && text[at] >= 0x20 && text[at] < 0x80 && text[at] != '"'
-           && text[at] != '\\')
-        at++;
-    return at;
 }
 
 static int skip_string(Walk *walk)
 {
-    const uint8_t *text = walk->text;
-    size_t size = walk->size, at = walk->at;
     if (!take(walk, '"'))
         return 0;
     walk->has_escape = 0;
-    for (at++;;) {
-        size_t step = 0;
-        at = plain_until(text, at, size);
-        if (at >= size)
-            return 0;
-        if (text[at] == '"')
-            break;
-        if (text[at] == '\\') {
-            step = escape_length(text + at, size - at);
-            walk->has_escape = 1;
-        } else if (text[at] >= 0x80) {
-            step = sequence_length(text + at, size - at);
+#ifdef __SSE2__
+    if (skip_short(walk))
+        return 1;
+    int how = skip_blocks(walk);
+    if (how != GOES_ON)
+        return how == ENDED;
+#endif
+    while (walk->at < walk->size) {
+        uint8_t c = walk->text[walk->at];
+        size_t length = 1;
+        if (c == '"') {
+            walk->at++;
+            return 1;
         }
-        if (!step)
+        if (c < 0x20 || c >= 0x80 || c == '\\')
+            length = odd_length(walk, walk->at);
+        if (!length)
             return 0;
-        at += step;
+        walk->at += length;
     }
-    walk->at = at + 1;
-    return 1;
+    return 0;
 }
 
 static int skip_digits(Walk *walk)
@@ -400,8 +561,26 @@ static int skip_turn(Walk *walk, const Spec *spec, int64_t *signature)
     return 1;
 }
 
-static int note_element(Found *found, size_t start, size_t end, int64_t signature)
+static uint8_t kind_of(Found *found, int64_t signature)
 {
+    size_t kind = 0;
+    if (signature == UNCLEAR)
+        return NO_KIND;
+    while (kind < found->kind_count && found->signatures[kind] != signature)
+        kind++;
+    if (kind == MOST_KINDS)
+        return NO_KIND;
+    if (kind == found->kind_count)
+        found->signatures[found->kind_count++] = signature;
+    return (uint8_t)kind;
+}
+
+/* Keep the turn that was passed; of one that is to be read, the digest is not made. */
+static int note_element(const Walk *walk, const Spec *spec, Found *found, size_t start,
+                        int64_t signature)
+{
+    size_t size = walk->at - start;
+    Element *element;
     if (found->element_count == found->element_room) {
         size_t room = found->element_room ? found->element_room * 4 : 64;
         Element *larger = realloc(found->elements, room * sizeof *larger);
@@ -410,8 +589,12 @@ static int note_element(Found *found, size_t start, size_t end, int64_t signatur
         found->elements = larger;
         found->element_room = room;
     }
-    found->elements[found->element_count++] =
-        (Element){(int64_t)start, (int64_t)end, signature};
+    element = &found->elements[found->element_count++];
+    *element = (Element){start, walk->at, NO_KIND, {0}};
+    if (size >= LEAST_HASHED)
+        element->kind = kind_of(found, signature);
+    if (element->kind != NO_KIND)
+        hash_text(&spec->hashing, walk->text + start, size, element->digest);
     return IS_FOUND;
 }
 
@@ -430,7 +613,7 @@ static int scan_history(Walk *walk, const Spec *spec, Found *found, int is_behin
             start = walk->at;
             if (!skip_turn(walk, spec, &signature))
                 return GIVEN_UP;
-            status = note_element(found, start, walk->at, signature);
+            status = note_element(walk, spec, found, start, signature);
             if (status != IS_FOUND)
                 return status;
             skip_space(walk);
@@ -520,6 +703,8 @@ static size_t read_words(const uint8_t *text, size_t size, Word *words, size_t m
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 
+enum { SCOPE = 8 }; /* Bytes that a key begins with. */
+
 /* Put the value into the tuple; it is the tuple's from now on, or nobody's. */
 static int put(PyObject *tuple, Py_ssize_t at, PyObject *value)
 {
@@ -543,50 +728,74 @@ static PyObject *as_members(const Walk *walk, const Place *places, size_t count)
     return members;
 }
 
-static PyObject *as_triple(const Element *element)
+/* Return bytes for so many entries of that size, to be written now. */
+static PyObject *column(size_t count, size_t size, uint8_t **text)
 {
-    PyObject *triple = PyTuple_New(3);
-    if (triple
-        && !(put(triple, 0, PyLong_FromLongLong(element->start))
-             && put(triple, 1, PyLong_FromLongLong(element->end))
-             && put(triple, 2, PyLong_FromLongLong(element->signature))))
-        Py_CLEAR(triple);
-    return triple;
+    PyObject *column = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(count * size));
+    *text = column ? (uint8_t *)PyBytes_AsString(column) : NULL;
+    return column;
 }
 
-static PyObject *as_elements(const Found *found)
+/* Return a turn's likely tokens from its length, as `quick_tokens` does in lifting.py. */
+static uint32_t tokens_of(const Element *element)
 {
-    PyObject *elements = PyList_New((Py_ssize_t)found->element_count);
-    for (size_t i = 0; elements && i < found->element_count; i++) {
-        PyObject *triple = as_triple(&found->elements[i]);
-        /* The list takes it over, also where it fails. */
-        if (!triple || PyList_SetItem(elements, (Py_ssize_t)i, triple) < 0)
-            Py_CLEAR(elements);
+    return (uint32_t)((element->end - element->start) * 10 / 37 + 1);
+}
+
+/* Return places, kinds, tokens and digests of the turns, each of these packed. */
+static PyObject *as_columns(const Found *found)
+{
+    uint8_t *places, *kinds, *tokens, *digests;
+    size_t count = found->element_count;
+    PyObject *columns[4] = {column(count, sizeof(uint64_t[2]), &places),
+                            column(count, 1, &kinds),
+                            column(count, sizeof(uint32_t), &tokens),
+                            column(count, DIGEST, &digests)};
+    for (size_t i = 0; places && kinds && tokens && digests && i < count; i++) {
+        const Element *element = &found->elements[i];
+        uint64_t place[2] = {element->start, element->end};
+        uint32_t likely = tokens_of(element);
+        memcpy(places + i * sizeof place, place, sizeof place);
+        kinds[i] = element->kind;
+        memcpy(tokens + i * sizeof likely, &likely, sizeof likely);
+        memcpy(digests + i * DIGEST, element->digest, DIGEST);
     }
-    return elements;
+    /* It takes over all four, and makes nothing of them if one is missing. */
+    return Py_BuildValue("(NNNN)", columns[0], columns[1], columns[2], columns[3]);
+}
+
+static PyObject *as_signatures(const Found *found)
+{
+    PyObject *signatures = PyTuple_New((Py_ssize_t)found->kind_count);
+    for (size_t i = 0; signatures && i < found->kind_count; i++)
+        if (!put(signatures, (Py_ssize_t)i, PyLong_FromLongLong(found->signatures[i])))
+            Py_CLEAR(signatures);
+    return signatures;
 }
 
 static PyObject *as_result(const Walk *walk, const Found *found)
 {
     return Py_BuildValue(
-        "(NnnNN)", as_members(walk, found->members, found->before_count),
+        "(NnnNNN)", as_members(walk, found->members, found->before_count),
         (Py_ssize_t)found->history_start, (Py_ssize_t)found->history_end,
         as_members(walk, found->members + found->before_count,
                    found->member_count - found->before_count),
-        as_elements(found));
+        as_signatures(found), as_columns(found));
 }
 
 static PyObject *scan(PyObject *module, PyObject *arguments)
 {
     const char *body, *history, *names, *roles;
     Py_ssize_t size, at, history_size, names_size, roles_size;
+    unsigned long long seed;
     int from, status;
     PyObject *result = NULL;
     Found found;
     Spec spec;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y#niy#y#y#", &body, &size, &at, &from, &history,
-                          &history_size, &names, &names_size, &roles, &roles_size))
+    if (!PyArg_ParseTuple(arguments, "y#niy#y#y#K", &body, &size, &at, &from, &history,
+                          &history_size, &names, &names_size, &roles, &roles_size,
+                          &seed))
         return NULL;
     if (at < 0 || at > size) {
         PyErr_SetString(PyExc_ValueError, "at: not a place in the body");
@@ -597,6 +806,7 @@ static PyObject *scan(PyObject *module, PyObject *arguments)
                                  MOST_NAMES);
     spec.role_count = read_words((const uint8_t *)roles, (size_t)roles_size, spec.roles,
                                  MOST_ROLES);
+    spec.hashing = hashing_with(seed);
     Walk walk = {(const uint8_t *)body, (size_t)size, (size_t)at, 0};
     status = scan_body(&walk, &spec, from, &found);
     if (status == IS_FOUND)
@@ -609,8 +819,39 @@ static PyObject *scan(PyObject *module, PyObject *arguments)
     return result;
 }
 
+/* Return one key for each digest: the scope, then a hash of the last such and of it. */
+static PyObject *links(PyObject *module, PyObject *arguments)
+{
+    const char *scope, *first, *digests;
+    Py_ssize_t scope_size, first_size, size, count;
+    uint8_t key[SCOPE + DIGEST], text[2 * DIGEST];
+    PyObject *keys;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#y#y#", &scope, &scope_size, &first, &first_size,
+                          &digests, &size))
+        return NULL;
+    if (scope_size != SCOPE || first_size != DIGEST || size % DIGEST) {
+        PyErr_SetString(PyExc_ValueError, "links: not a scope, a link and digests");
+        return NULL;
+    }
+    count = size / DIGEST;
+    keys = PyTuple_New(count);
+    Hashing hashing = hashing_with(0);
+    memcpy(key, scope, SCOPE);
+    memcpy(key + SCOPE, first, DIGEST);
+    for (Py_ssize_t i = 0; keys && i < count; i++) {
+        memcpy(text, key + SCOPE, DIGEST);
+        memcpy(text + DIGEST, digests + i * DIGEST, DIGEST);
+        hash_text(&hashing, text, sizeof text, key + SCOPE);
+        if (!put(keys, i, PyBytes_FromStringAndSize((const char *)key, sizeof key)))
+            Py_CLEAR(keys);
+    }
+    return keys;
+}
+
 static PyMethodDef methods[] = {
-    {"scan", scan, METH_VARARGS, "See scanning.py."},
+    {"scan", scan, METH_VARARGS, "See scanner.py."},
+    {"links", links, METH_VARARGS, "See scanner.py."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -621,6 +862,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__scanner(void)
 {
+    ask_processor();
     return PyModule_Create(&definition);
 }
 #endif

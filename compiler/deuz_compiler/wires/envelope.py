@@ -8,6 +8,8 @@ Rules:
 
 import msgspec
 
+from deuz_compiler.wires.turns import Turns
+
 
 class Span(msgspec.Struct, frozen=True, gc=False):
     """A half-open range of bytes in a body."""
@@ -22,23 +24,6 @@ class Member(msgspec.Struct, frozen=True, gc=False, array_like=True):
     key: str
     start: int
     end: int
-
-
-class Turn(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """One element of the client's history.
-
-    `role` is wire-neutral: `system`, `user`, `assistant` or `tool`. `is_fresh` says
-    that the user's own text or media is in it and no tool result. `opens_calls` says
-    that tool results must follow. `tokens` is an estimate. `digest` has 16 bytes.
-    """
-
-    start: int
-    end: int
-    role: str
-    is_fresh: bool
-    opens_calls: bool
-    tokens: int
-    digest: bytes
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -64,7 +49,7 @@ class Envelope(msgspec.Struct, frozen=True):
     params: tuple[tuple[str, Span], ...]
     history: Span
     before: tuple[Member, ...]
-    turns: tuple[Turn, ...]
+    turns: Turns
     lead: int
     is_params_last: bool = False
     window_tokens: int | None = None

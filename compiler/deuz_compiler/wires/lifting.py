@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 import xxhash
+from msgspec.structs import replace
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.tokens.estimate import estimate_bytes
@@ -20,23 +21,34 @@ from deuz_compiler.wires.envelope import (
     Member,
     PathFacts,
     Span,
-    Turn,
 )
 from deuz_compiler.wires.glancing import Peek, glance_at
 from deuz_compiler.wires.members import object_members
 from deuz_compiler.wires.parts import UNREADABLE
 from deuz_compiler.wires.rendered import has_marker
 from deuz_compiler.wires.rules import Rules
-from deuz_compiler.wires.scanning import Checkpoint, Elements, Members, scan
+from deuz_compiler.wires.scanning import (
+    Checkpoint,
+    Elements,
+    Members,
+    quick_tokens,
+    scan,
+)
+from deuz_compiler.wires.turns import (
+    DIGEST_BYTES,
+    NO_TURNS,
+    UNREAD,
+    Turns,
+    kind_of,
+    pack_tokens,
+    place_in,
+)
 
 _LIST = b"["
 # Markers move with the newest turns; what stands before them stays as it is.
 _MARKED_TAIL = 8
 _EMBEDDED_BYTES = 16_384
-# Bytes of ten tokens. Measured with o200k over prose, code and JSON as written. Other
-# scripts take 0.2 (Cyrillic) to 0.5 (emoji) of a token a byte: near enough for a figure
-# that is not to cost more than reading the turn.
-_RATE = 37
+_EMBEDDED_TOKENS = quick_tokens(_EMBEDDED_BYTES)
 # A limit that no 64 bits hold limits nothing, and cannot be told.
 _PAST_NUMBERS = 1 << 63
 
@@ -62,9 +74,9 @@ def lift_body(
     Raises:
         NotLifted: not JSON, a key stands twice, or a shape this wire does not have.
     """
-    members, elements = scan(rules, body, known)
+    members, elements = scan(rules, body, known, seed=seed)
     turns = _read_turns(rules, body, elements, seed)
-    whole = (*known.turns, *turns) if known else tuple(turns)
+    whole = known.turns.followed_by(turns) if known else turns
     return _envelope(rules, body, members, whole, path)
 
 
@@ -107,7 +119,7 @@ def checkpoint_of(
     body, turns = envelope.body, envelope.turns
     if not body.startswith(_LIST, envelope.history.start):
         # A text has no turn to resume behind: offset 0 is no body's prefix.
-        return Checkpoint(0, b"", 0, (), (), seed)
+        return Checkpoint(0, b"", 0, (), NO_TURNS, seed)
     count = _count_unmarked(body, turns)
     offset = turns[count - 1].end if count else envelope.history.start + 1
     done, hasher = hashed or (0, xxhash.xxh3_128())
@@ -125,7 +137,7 @@ def checkpoint_of(
     )
 
 
-def _count_unmarked(body: bytes, turns: tuple[Turn, ...]) -> int:
+def _count_unmarked(body: bytes, turns: Turns) -> int:
     """Return how many turns stand ahead of the first of the last ones with a marker."""
     count = len(turns)
     first = max(0, count - _MARKED_TAIL)
@@ -136,46 +148,66 @@ def _count_unmarked(body: bytes, turns: tuple[Turn, ...]) -> int:
     return count
 
 
-def _read_turns(rules: Rules, body: bytes, elements: Elements, seed: int) -> list[Turn]:
-    read, media, digest = rules.read, rules.media, xxhash.xxh3_128_digest
-    glanced: dict[int, Peek | None] = {}
-    turns: list[Turn] = []
-    note, view = turns.append, memoryview(body)
+def _read_turns(rules: Rules, body: bytes, found: Elements, seed: int) -> Turns:
+    """Return what the turns are: by a glance, or, what is left then, by reading."""
+    peeks: list[Peek] = []
+    kinds, digests = found.kinds, found.digests
     try:
-        for start, end, signature in elements:
-            if signature not in glanced:
-                glanced[signature] = glance_at(rules.glance, read, signature)
-            peek = glanced[signature]
-            if peek is None:
-                peek, rendered = read(body[start:end])
-                key = digest(rendered, seed)
-            else:
-                key = digest(view[start:end], seed)
-            size = end - start
-            tokens = size * 10 // _RATE + 1
-            # Embedded media would count as prose by its length: it is priced by kind.
-            if size > _EMBEDDED_BYTES and body.find(media, start, end) >= 0:
-                tokens = estimate_bytes(body[start:end])
-            is_fresh, opens_calls = peek.is_fresh, peek.opens_calls
-            note(Turn(start, end, peek.role, is_fresh, opens_calls, tokens, key))
+        known = [_glanced(rules, signature, peeks) for signature in found.signatures]
+        kinds = kinds.translate(bytes(known).ljust(UNREAD + 1, bytes([UNREAD])))
+        if kinds.find(UNREAD) >= 0:
+            kinds, digests = _read_others(
+                rules, body, replace(found, kinds=kinds), peeks, seed
+            )
     except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
-    return turns
+    tokens = _priced(rules, body, found)
+    return Turns(tuple(peeks), kinds, found.places, tokens, digests)
 
 
-def quick_tokens(raw: bytes) -> int:
-    """Return a turn's likely tokens from its length alone, for shares and sums.
+def _read_others(
+    rules: Rules, body: bytes, found: Elements, peeks: list[Peek], seed: int
+) -> tuple[bytes, bytes]:
+    """Return kinds and digests, those of the unread turns by reading each."""
+    kinds, digests = bytearray(found.kinds), bytearray(found.digests)
+    read, digest = rules.read, xxhash.xxh3_128_digest
+    for index in found.unread():
+        start, end = place_in(found.places, index)
+        peek, rendered = read(body[start:end])
+        kinds[index] = kind_of(peek, peeks)
+        at = index * DIGEST_BYTES
+        digests[at : at + DIGEST_BYTES] = digest(rendered, seed)
+    return bytes(kinds), bytes(digests)
 
-    Calibration makes the sums true for each model.
+
+def _glanced(rules: Rules, signature: int, peeks: list[Peek]) -> int:
+    peek = glance_at(rules.glance, rules.read, signature)
+    return UNREAD if peek is None else kind_of(peek, peeks)
+
+
+def _priced(rules: Rules, body: bytes, found: Elements) -> bytes:
+    """Return the turns' tokens.
+
+    Embedded media would count as prose by its length: it is priced by kind.
     """
-    return len(raw) * 10 // _RATE + 1
+    counts = memoryview(found.tokens).cast("I")
+    if max(counts, default=0) < _EMBEDDED_TOKENS:
+        return found.tokens
+    priced = list(counts)
+    large = [index for index, count in enumerate(counts) if count >= _EMBEDDED_TOKENS]
+    for index in large:
+        start, end = place_in(found.places, index)
+        is_large = end - start > _EMBEDDED_BYTES
+        if is_large and body.find(rules.media, start, end) >= 0:
+            priced[index] = estimate_bytes(body[start:end])
+    return pack_tokens(priced)
 
 
 def _envelope(
     rules: Rules,
     body: bytes,
     found: Members,
-    turns: tuple[Turn, ...],
+    turns: Turns,
     path: PathFacts,
 ) -> Envelope:
     members = _by_key(rules, body, found)

@@ -10,28 +10,44 @@ import importlib
 from collections.abc import Callable
 from functools import lru_cache
 
+import msgspec
+
 _NAME = "deuz_compiler.wires._scanner"
 
 Place = tuple[str, int, int]
-Scanner = Callable[
-    [bytes, int, int, bytes, bytes, bytes],
-    tuple[tuple[Place, ...], int, int, tuple[Place, ...], list[tuple[int, int, int]]]
+Columns = tuple[bytes, bytes, bytes, bytes]
+Scan = Callable[
+    [bytes, int, int, bytes, bytes, bytes, int],
+    tuple[tuple[Place, ...], int, int, tuple[Place, ...], tuple[int, ...], Columns]
     | None,
 ]
 """Takes a body, where to begin and what stands there (0: the body's start, 1: what is
-behind a history's bracket, 2: behind one of its turns), the history's name, and what a
-turn is glanced at for. Returns the members ahead of the history, its start and end (the
-start is 1 if it is not here), the members behind it, and start, end and signature of
-each turn.
+behind a history's bracket, 2: behind one of its turns), the history's name, what a
+turn is glanced at for, and the digests' seed. Returns the members ahead of the history,
+its start and end (the start is 1 if it is not here), the members behind it, the
+signatures that its turns have, and as packed columns (`turns.py`) their places, which
+of the signatures each has (255: none), likely tokens, and digests of the turns as they
+stand, where they have a signature.
 """
+Links = Callable[[bytes, bytes, bytes], tuple[bytes, ...]]
+"""Takes a scope of 8 bytes, a link of 16, and digests of 16 each. Returns for each the
+scope and the next link: XXH3 of the last one and the digest.
+"""
+
+
+class Scanner(msgspec.Struct, frozen=True):
+    """What was compiled."""
+
+    scan: Scan
+    links: Links
 
 
 @lru_cache(maxsize=2)
 def load_scanner(name: str = _NAME) -> Scanner | None:
-    """Return the scanner; None if it was not built."""
+    """Return the scanner; None if it was not built, or not from this source."""
     try:
         module = importlib.import_module(name)
-    except ImportError:
+        return Scanner(module.scan, module.links)
+    except (ImportError, AttributeError):
+        # Not built, or built from an earlier source.
         return None
-    scanner: Scanner = module.scan
-    return scanner

@@ -194,13 +194,9 @@ def _undecided(
     call: Call, operations: Mapping[int, tuple[Operation, ...]]
 ) -> tuple[int, ...]:
     """Return the user's turns of which the ledger does not know what stands behind."""
-    turns = call.envelope.turns if call.envelope else ()
+    fresh = call.envelope.turns.fresh if call.envelope else ()
     return tuple(
-        [
-            index
-            for index, turn in enumerate(turns)
-            if turn.is_fresh and not _is_decided(operations.get(index, ()))
-        ]
+        [index for index in fresh if not _is_decided(operations.get(index, ()))]
     )
 
 

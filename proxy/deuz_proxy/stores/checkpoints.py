@@ -58,7 +58,7 @@ class _Slot:
 class Checkpoints:
     """Progress by scope and start of the body. Used from the loop's thread only.
 
-    `max_open_turns` bounds what is kept unpacked, some 350 bytes a turn; `max_bytes`
+    `max_open_turns` bounds what is kept unpacked, some 120 bytes a turn; `max_bytes`
     what is packed.
     """
 

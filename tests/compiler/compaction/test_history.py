@@ -3,9 +3,9 @@ import pytest
 from deuz_compiler.compaction.history import view_turns
 from deuz_compiler.compaction.summary import render_summary
 from deuz_compiler.errors import NotLifted
-from deuz_compiler.wires.envelope import Turn
 from deuz_compiler.wires.parts import Part
 from deuz_compiler.wires.requests import lift
+from deuz_compiler.wires.turns import Turn
 from deuz_testing.histories import (
     RESPONSES,
     WIRES,

@@ -7,7 +7,7 @@ from deuz_compiler.compaction.protect import (
     protected_turns,
 )
 from deuz_compiler.compaction.summary import render_summary
-from deuz_compiler.wires.envelope import Turn
+from deuz_compiler.wires.turns import Turn
 from deuz_testing.histories import RESPONSES, WIRES, Message, history_of, tool_round
 
 USER = {"role": "user", "content": "question"}

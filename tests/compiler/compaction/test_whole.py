@@ -11,8 +11,8 @@ from deuz_compiler.compaction.summary import render_summary
 from deuz_compiler.compaction.whole import choose_whole
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.tokens.estimate import estimate_text
-from deuz_compiler.wires.envelope import Turn
 from deuz_compiler.wires.parts import Part
+from deuz_compiler.wires.turns import Turn
 from deuz_testing.histories import (
     WIRES,
     Message,

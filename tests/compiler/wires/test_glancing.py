@@ -54,9 +54,10 @@ def signature_of(rules: Rules, turn: bytes) -> int:
     scanner = load_scanner()
     assert scanner is not None
     history = rules.history.encode()
-    found = scanner(b'{"%b":[%b]}' % (history, turn), 0, 0, history, *rules.glance.spec)
+    body = b'{"%b":[%b]}' % (history, turn)
+    found = scanner.scan(body, 0, 0, history, *rules.glance.spec, 0)
     assert found is not None
-    return found[4][0][2]
+    return found[4][0] if found[4] else UNCLEAR
 
 
 @pytest.mark.parametrize("wire", GLANCED)
@@ -114,7 +115,7 @@ def test_where_there_is_nothing_to_look_at_all_is_read() -> None:
     scanner = load_scanner()
     assert scanner is not None
 
-    found = scanner(body, 0, 0, b"contents", *NO_GLANCE.spec)
+    found = scanner.scan(body, 0, 0, b"contents", *NO_GLANCE.spec, 0)
 
     assert found is not None
-    assert [signature for *_, signature in found[4]] == [UNCLEAR]
+    assert found[4] == ()

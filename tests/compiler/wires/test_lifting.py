@@ -119,7 +119,7 @@ def test_a_checkpoint_without_turns_can_be_resumed() -> None:
 
     checkpoint = checkpoint_of(lift("anthropic", body))
 
-    assert checkpoint.turns == ()
+    assert not checkpoint.turns
     assert lift("anthropic", body, known=checkpoint) == lift("anthropic", body)
 
 

@@ -1,24 +1,42 @@
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xxhash import xxh3_128_digest
 
 from deuz_compiler.wires import scanner as module
-from deuz_compiler.wires.scanner import load_scanner
+from deuz_compiler.wires.glancing import make_glance
+from deuz_compiler.wires.scanner import Columns, load_scanner
+from deuz_compiler.wires.scanning import quick_tokens
+from deuz_compiler.wires.turns import DIGEST_BYTES, UNREAD, pack_tokens, place_in
 
 BUILT = load_scanner()
-NOTHING = (b"", b"")
+DIGESTS = st.binary(min_size=16, max_size=16)
+NOTHING = (b"", b"", 0)
 SOURCE = Path(module.__file__).with_name("_scanner.c")
 
 
-def found(text: bytes) -> object:
+def found(text: bytes, at: int = 0, origin: int = 0) -> object:
+    """Return what is found, with places instead of columns."""
     assert BUILT is not None
-    return BUILT(text, 0, 0, b"h", *NOTHING)
+    seen = BUILT.scan(text, at, origin, b"h", *NOTHING)
+    if seen is None:
+        return None
+    *told, signatures, (places, kinds, tokens, digests) = seen
+    assert (signatures, kinds) == ((), bytes([UNREAD]) * len(kinds))
+    assert digests == bytes(DIGEST_BYTES * len(kinds))
+    spans = [place_in(places, index) for index in range(len(kinds))]
+    assert tokens == pack_tokens([quick_tokens(end - start) for start, end in spans])
+    return (*told, spans)
 
 
 def test_it_is_built_here_and_its_absence_is_no_fault() -> None:
     assert BUILT is not None
     assert load_scanner("deuz_compiler.wires.no_scanner") is None
+    assert load_scanner("deuz_compiler.wires.turns") is None
 
 
 def test_it_tells_all_places_of_a_body() -> None:
@@ -29,28 +47,101 @@ def test_it_tells_all_places_of_a_body() -> None:
         text.index(b"[ 1"),
         text.index(b"] ]") + 3,
         (("b", 51, 55),),
-        [(29, 30, -1), (33, 36, -1), (39, 42, -1)],
+        [(29, 30), (33, 36), (39, 42)],
     )
 
 
 def test_it_goes_on_inside_a_history() -> None:
-    assert BUILT is not None
     text = b'{"h":[1,2],"b":3}'
     behind = (("b", 15, 16),)
 
-    assert BUILT(text, 6, 1, b"h", *NOTHING) == (
-        (),
-        1,
-        10,
-        behind,
-        [(6, 7, -1), (8, 9, -1)],
-    )
-    assert BUILT(text, 7, 2, b"h", *NOTHING) == ((), 1, 10, behind, [(8, 9, -1)])
-    assert BUILT(text, 9, 2, b"h", *NOTHING) == ((), 1, 10, behind, [])
-    assert BUILT(text, 7, 1, b"h", *NOTHING) is None
-    assert BUILT(text, 8, 2, b"h", *NOTHING) is None
+    assert found(text, 6, 1) == ((), 1, 10, behind, [(6, 7), (8, 9)])
+    assert found(text, 7, 2) == ((), 1, 10, behind, [(8, 9)])
+    assert found(text, 9, 2) == ((), 1, 10, behind, [])
+    assert found(text, 7, 1) is None
+    assert found(text, 8, 2) is None
     with pytest.raises(ValueError, match="at"):
-        BUILT(text, len(text) + 1, 1, b"h", *NOTHING)
+        found(text, len(text) + 1, 1)
+
+
+GLANCE = make_glance(roles=("user",), text="content", seen=tuple("abcdef"))
+
+
+def seen(turns: Sequence[bytes], seed: int = 0) -> tuple[tuple[int, ...], Columns]:
+    assert BUILT is not None
+    body = b'{"h":[%b]}' % b",".join(turns)
+    told = BUILT.scan(body, 0, 0, b"h", *GLANCE.spec, seed)
+    assert told is not None
+    return told[4], told[5]
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 300), st.integers(0, 6_000)), max_size=6),
+    st.integers(0, 2**64 - 1),
+)
+def test_a_turn_that_is_glanced_at_has_the_digest_of_its_bytes(
+    lengths: list[int], seed: int
+) -> None:
+    letters = (b"abcdefghijklmnopqrstuvwxyz" * 240, b"role user content " * 360)
+    turns = [
+        b'{"role":"user","content":"%b"}' % letters[at % 2][:length]
+        for at, length in enumerate(lengths)
+    ]
+
+    signatures, (_, kinds, _, digests) = seen(turns, seed)
+
+    assert kinds == bytes([signatures.index(signatures[kind]) for kind in kinds])
+    assert UNREAD not in kinds
+    assert digests == b"".join([xxh3_128_digest(turn, seed) for turn in turns])
+
+
+def test_a_turn_that_is_too_short_is_left_to_be_read() -> None:
+    signatures, (_, kinds, _, digests) = seen([b'{"role":"user"}'])
+
+    assert (signatures, kinds, digests) == ((), bytes([UNREAD]), bytes(DIGEST_BYTES))
+
+
+def test_turns_are_of_one_kind_while_they_look_alike_and_of_few_kinds() -> None:
+    values = (b"0", b"null", b'""', b'"a"', b"[]", b"[0]", b"{}")
+    turns = [
+        b'{"role":"user","a":%b,"b":%b}' % (one, other)
+        for one in values
+        for other in values
+    ]
+    more = [turn.replace(b'"a"', b'"c"', 1) for turn in turns]
+
+    signatures, (_, kinds, _, _) = seen([*turns, *turns])
+    most, (_, all_kinds, _, _) = seen([*turns, *more, *turns])
+
+    assert kinds == bytes(range(49)) * 2
+    assert len(set(signatures)) == 49
+    assert len(set(most)) == 64
+    assert all_kinds == (
+        bytes(range(64)) + bytes([UNREAD]) * (len(more) - 15) + bytes(range(49))
+    )
+
+
+@given(
+    st.binary(min_size=24, max_size=24), st.lists(st.binary(min_size=16, max_size=16))
+)
+def test_links_are_hashes_of_the_last_one_and_a_digest(
+    start: bytes, digests: list[bytes]
+) -> None:
+    assert BUILT is not None
+    scope, link = start[:8], start[8:]
+    expected = []
+    for digest in digests:
+        link = xxh3_128_digest(link + digest)
+        expected.append(scope + link)
+
+    assert BUILT.links(scope, start[8:], b"".join(digests)) == tuple(expected)
+
+
+@pytest.mark.parametrize("sizes", [(7, 16, 16), (8, 15, 16), (8, 16, 17)])
+def test_links_of_another_size_are_refused(sizes: tuple[int, int, int]) -> None:
+    assert BUILT is not None
+    with pytest.raises(ValueError, match="links"):
+        BUILT.links(*map(bytes, sizes))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +195,43 @@ def test_what_is_no_json_or_too_odd_is_given_up(value: bytes) -> None:
         assert found(text % value) is None
 
 
+SAID = st.sampled_from(
+    [
+        *(b"a", b"words " * 3, b"x" * 15, b"x" * 16, b"n" * 63, b"x" * 64, b"u" * 200),
+        *(b"\\n", b'\\"', b"\\\\", b"\\t", b"\\/", b"\\u00e4", b"\\ud83d\\ude00"),
+        *("ä".encode(), "→€".encode(), "😀".encode(), b"{", b"]", b","),
+    ]
+)
+UNSAID = st.sampled_from(
+    [b"\\x", b"\\ud83d", b"\\u12", b"\x1f", b"\n", b"\x80", b"\xc3", b"\xf0\x9f"]
+)
+
+
+@given(st.lists(SAID, max_size=40), st.lists(SAID, max_size=40))
+def test_a_string_ends_with_its_quote_wherever_that_stands(
+    first: list[bytes], second: list[bytes]
+) -> None:
+    texts = [b'"%b"' % b"".join(pieces) for pieces in (first, second)]
+    text = b'{"a":%b,"h":[%b],"b":0}' % tuple(texts)
+
+    told = found(text)
+
+    assert isinstance(told, tuple)
+    (_, *place), *_, spans = told[0][0], told[4]
+    assert text[slice(*place)] == texts[0]
+    assert [text[slice(*span)] for span in spans] == [texts[1]]
+
+
+@given(st.lists(SAID, max_size=40), UNSAID, st.lists(SAID, max_size=40))
+def test_what_may_not_stand_in_a_string_is_seen_wherever_it_stands(
+    before: list[bytes], fault: bytes, after: list[bytes]
+) -> None:
+    # Of a pair, the other half would make it whole.
+    text = b"".join([*before, fault, b" ", *after])
+
+    assert found(b'{"h":["%b"]}' % text) is None
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -127,11 +255,15 @@ def test_a_body_that_is_unusual_is_given_up(text: bytes) -> None:
     assert found(text) is None
 
 
-def test_nothing_outside_a_body_is_read_whatever_is_in_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", [(), ("-U__SSE2__",)], ids=["SSE2", "plain C"])
+def test_nothing_outside_a_body_is_read_whatever_is_in_it(
+    flags: tuple[str, ...], tmp_path: Path
+) -> None:
     """A million bodies, cut and changed at random, under the address sanitizer."""
     driver = Path(__file__).with_name("fuzz_scanner.c")
     program = tmp_path / "fuzz"
     command = ["gcc", "-O1", "-g", "-fsanitize=address,undefined", "-DWITHOUT_PYTHON"]
+    command += ["-Wall", "-Wextra", "-Werror", *flags]
     command += [f"-I{SOURCE.parent}", str(driver), "-o", str(program)]
     built = subprocess.run(command, check=False, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr

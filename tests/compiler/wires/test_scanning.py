@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from deuz_compiler import NotLifted, lift
 from deuz_compiler.wires import scanning
-from deuz_compiler.wires.glancing import UNCLEAR
 from deuz_compiler.wires.lifting import checkpoint_of
 from deuz_compiler.wires.members import BOM
 from deuz_compiler.wires.openai_chat.request import RULES as CHAT
@@ -14,6 +13,7 @@ from deuz_compiler.wires.openai_responses.request import RULES as RESPONSES
 from deuz_compiler.wires.rules import Rules
 from deuz_compiler.wires.scanning import Checkpoint, Elements, Members, scan
 from deuz_compiler.wires.table import WIRES
+from deuz_compiler.wires.turns import UNREAD, place_in
 from deuz_testing.bodies import odd_bodies
 
 TURN = b'{"role":"user","content":"%b"}' % (b"a" * 10_000)
@@ -39,11 +39,12 @@ def outcome(
         members, elements = scanned(rules, body, known, is_built=is_built)
     except NotLifted as fault:
         return fault.reason
-    return members, [(start, end) for start, end, _ in elements]
+    return members, elements.places, elements.tokens
 
 
 def texts(body: bytes, elements: Elements) -> list[bytes]:
-    return [body[start:end] for start, end, _ in elements]
+    places = [place_in(elements.places, at) for at in range(len(elements.kinds))]
+    return [body[start:end] for start, end in places]
 
 
 @WAYS
@@ -151,7 +152,7 @@ def test_a_character_on_the_edge_of_two_checked_pieces_is_whole(is_built: bool) 
             {"a": "x" * shift + text, "messages": []}, ensure_ascii=False
         ).encode()
 
-        assert scanned(CHAT, body, is_built=is_built)[1] == []
+        assert scanned(CHAT, body, is_built=is_built)[1].kinds == b""
 
 
 @WAYS
@@ -196,7 +197,7 @@ def test_behind_a_checkpoint_only_the_rest_is_scanned(
     found = scanned(CHAT, body, known, is_built=is_built)
 
     assert found[0] == members
-    assert texts(body, found[1]) == texts(body, elements[known_turns:])
+    assert texts(body, found[1]) == texts(body, elements)[known_turns:]
 
 
 @pytest.mark.parametrize(
@@ -227,5 +228,5 @@ def test_both_ways_go_on_alike(rest: bytes, known_turns: int) -> None:
 def test_without_the_scanner_no_turn_is_told_at_a_glance() -> None:
     body = b'{"messages":[{"role":"user","content":"a"}]}'
 
-    assert scanned(CHAT, body, is_built=True)[1][0][2] != UNCLEAR
-    assert scanned(CHAT, body, is_built=False)[1][0][2] == UNCLEAR
+    assert scanned(CHAT, body, is_built=True)[1].kinds == bytes([0])
+    assert scanned(CHAT, body, is_built=False)[1].kinds == bytes([UNREAD])

@@ -10,11 +10,14 @@ def body_of(*texts: str) -> bytes:
     return anthropic_body([user(text) for text in texts])
 
 
-def keep(store: Checkpoints, body: bytes, root: bytes = b"root") -> None:
+ROOT = b"r" * 16
+
+
+def keep(store: Checkpoints, body: bytes, root: bytes = ROOT) -> None:
     store.keep(root, body, progress(body, root))
 
 
-def progress(body: bytes, root: bytes = b"root") -> Progress:
+def progress(body: bytes, root: bytes = ROOT) -> Progress:
     envelope = lift("anthropic", body)
     keys = chain(envelope, root=root)
     return progress_of(envelope, keys, plain_prefix(envelope), seed=0)
@@ -27,7 +30,7 @@ def test_a_body_that_goes_on_finds_where_it_was_understood_up_to() -> None:
     store = Checkpoints()
     keep(store, body_of(LONG))
 
-    found = store.find(b"root", body_of(LONG, "more"))
+    found = store.find(ROOT, body_of(LONG, "more"))
 
     assert found is not None
     known = found.progress.checkpoint
@@ -42,7 +45,7 @@ def test_the_longest_checkpoint_wins() -> None:
     keep(store, body_of(LONG))
     keep(store, body_of(LONG, LONG))
 
-    found = store.find(b"root", body_of(LONG, LONG, "more"))
+    found = store.find(ROOT, body_of(LONG, LONG, "more"))
 
     assert found is not None
     assert len(found.progress.checkpoint.turns) == 2
@@ -52,9 +55,9 @@ def test_another_scope_or_another_start_finds_nothing() -> None:
     store = Checkpoints()
     keep(store, body_of(LONG))
 
-    assert store.find(b"other", body_of(LONG, "more")) is None
-    assert store.find(b"root", body_of("x" + LONG, "more")) is None
-    assert store.find(b"root", b"") is None
+    assert store.find(b"o" * 16, body_of(LONG, "more")) is None
+    assert store.find(ROOT, body_of("x" + LONG, "more")) is None
+    assert store.find(ROOT, b"") is None
 
 
 def test_short_bodies_are_not_worth_a_checkpoint() -> None:
@@ -73,7 +76,7 @@ def test_a_checkpoint_kept_twice_is_kept_once_and_buckets_are_small() -> None:
 
     assert len(store) == 1
     assert all(len(bucket) == 4 for bucket in store._buckets.values())
-    newest = store.find(b"root", body_of(LONG, "fork 8", "on"))
+    newest = store.find(ROOT, body_of(LONG, "fork 8", "on"))
     assert newest is not None
 
 
@@ -81,13 +84,13 @@ def test_the_least_recently_used_bucket_goes() -> None:
     store = Checkpoints(max_entries=2)
     keep(store, body_of("a" + LONG))
     keep(store, body_of("b" + LONG))
-    store.find(b"root", body_of("a" + LONG, "more"))
+    store.find(ROOT, body_of("a" + LONG, "more"))
 
     keep(store, body_of("c" + LONG))
 
     assert len(store) == 2
-    assert store.find(b"root", body_of("a" + LONG, "more")) is not None
-    assert store.find(b"root", body_of("b" + LONG, "more")) is None
+    assert store.find(ROOT, body_of("a" + LONG, "more")) is not None
+    assert store.find(ROOT, body_of("b" + LONG, "more")) is None
 
 
 @given(st.binary(max_size=3000), st.binary(max_size=3000))
@@ -99,7 +102,7 @@ def test_what_is_found_is_always_a_start_of_the_body(
     keep(store, body)
 
     for other in (body_of(first.hex(), second.hex()), second, body):
-        found = store.find(b"root", other)
+        found = store.find(ROOT, other)
         if found is not None:
             checkpoint = found.progress.checkpoint
             assert hash_start(other, checkpoint.offset, checkpoint.digest)
@@ -126,7 +129,7 @@ def test_what_is_packed_is_found_as_it_was() -> None:
     keep(plain, body)
     keep(packed, body)
 
-    found, same = (s.find(b"root", grown(4)) for s in (packed, plain))
+    found, same = (s.find(ROOT, grown(4)) for s in (packed, plain))
 
     assert found is not None
     assert same is not None

@@ -14,12 +14,13 @@ from deuz_compiler.compaction.summary import render_summary
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.tokens.estimate import estimate_bytes
 from deuz_compiler.wires.anthropic import parts as anthropic_parts
-from deuz_compiler.wires.envelope import Edit, Turn, lower
+from deuz_compiler.wires.envelope import Edit, lower
 from deuz_compiler.wires.members import array_elements, object_members
 from deuz_compiler.wires.openai_chat import parts as openai_chat_parts
 from deuz_compiler.wires.openai_responses import parts as openai_responses_parts
 from deuz_compiler.wires.parts import ReadParts
 from deuz_compiler.wires.requests import lift
+from deuz_compiler.wires.turns import Turn, Turns
 
 Message = dict[str, Any]
 RESPONSES = "openai_responses"
@@ -42,7 +43,7 @@ def body_of(messages: Sequence[Message], wire: str = "") -> bytes:
     return json.dumps(body, ensure_ascii=False).encode()
 
 
-def turns_of(wire: str, body: bytes) -> tuple[Turn, ...]:
+def turns_of(wire: str, body: bytes) -> Turns | tuple[Turn, ...]:
     if wire != RESPONSES:
         return lift(wire, body).turns
     member = next(m for m in object_members(body) if m.key == "input")

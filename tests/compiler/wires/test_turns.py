@@ -1,0 +1,109 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_compiler import NotLifted
+from deuz_compiler.wires.glancing import Peek
+from deuz_compiler.wires.turns import (
+    NO_TURNS,
+    UNREAD,
+    Turn,
+    Turns,
+    kind_of,
+    pack_places,
+    pack_tokens,
+    place_in,
+)
+
+PLACES = st.tuples(st.integers(0, 2**40), st.integers(0, 2**40))
+PEEKS = st.builds(
+    Peek, st.sampled_from(["system", "user", "sage"]), st.booleans(), st.booleans()
+)
+TURNS = st.lists(
+    st.builds(
+        lambda place, peek, tokens, digest: Turn(
+            place[0],
+            place[1],
+            peek.role,
+            peek.is_fresh,
+            peek.opens_calls,
+            tokens,
+            digest,
+        ),
+        PLACES,
+        PEEKS,
+        st.integers(0, 2**32 - 1),
+        st.binary(min_size=16, max_size=16),
+    ),
+    max_size=8,
+)
+
+
+def packed(turns: list[Turn]) -> Turns:
+    peeks: list[Peek] = []
+    told = [Peek(turn.role, turn.is_fresh, turn.opens_calls) for turn in turns]
+    kinds = bytes([kind_of(peek, peeks) for peek in told])
+    return Turns(
+        tuple(peeks),
+        kinds,
+        pack_places([(turn.start, turn.end) for turn in turns]),
+        pack_tokens([turn.tokens for turn in turns]),
+        b"".join([turn.digest for turn in turns]),
+    )
+
+
+@given(TURNS)
+def test_what_is_packed_is_what_comes_out(turns: list[Turn]) -> None:
+    held = packed(turns)
+
+    assert list(held) == turns
+    assert list(reversed(held)) == turns[::-1]
+    assert [held[at] for at in range(-len(turns), len(turns))] == turns * 2
+    assert held.token_counts == tuple(turn.tokens for turn in turns)
+    assert held.total_tokens == sum(turn.tokens for turn in turns)
+    assert held.fresh == tuple(at for at, turn in enumerate(turns) if turn.is_fresh)
+    spans = [place_in(held.places, at) for at in range(len(held))]
+    assert spans == [(turn.start, turn.end) for turn in turns]
+
+
+@given(TURNS, st.integers(-9, 9), st.integers(-9, 9))
+def test_a_slice_is_turns_again(turns: list[Turn], first: int, end: int) -> None:
+    held = packed(turns)
+
+    assert list(held[first:end]) == turns[first:end]
+    assert list(held[first:]) == turns[first:]
+    assert held[:] is held
+
+
+@given(TURNS, TURNS)
+def test_turns_are_followed_by_others_as_they_are(
+    turns: list[Turn], others: list[Turn]
+) -> None:
+    assert list(packed(turns).followed_by(packed(others))) == turns + others
+
+
+@given(TURNS, TURNS)
+def test_turns_are_equal_that_say_the_same(
+    turns: list[Turn], others: list[Turn]
+) -> None:
+    one, other = packed([*others, *turns])[len(others) :], packed(turns)
+
+    assert one == other
+    assert (one == packed(others)) == (turns == others)
+    assert one != turns
+
+
+@pytest.mark.parametrize("at", [0, 1, -1])
+def test_where_there_is_no_turn_none_comes_out(at: int) -> None:
+    with pytest.raises(IndexError):
+        NO_TURNS[at]
+
+
+def test_more_kinds_of_turns_than_a_byte_tells_apart_are_not_understood() -> None:
+    peeks: list[Peek] = []
+    for number in range(UNREAD):
+        peek = Peek(str(number), is_fresh=False, opens_calls=False)
+        assert kind_of(peek, peeks) == kind_of(peek, peeks) == number
+
+    with pytest.raises(NotLifted, match="unknown_shape"):
+        kind_of(Peek("more", is_fresh=False, opens_calls=False), peeks)
