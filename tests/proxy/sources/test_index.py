@@ -224,6 +224,53 @@ def test_a_file_that_is_no_database_is_an_error(tmp_path: Path) -> None:
         ChunkIndex(str(tmp_path / "index.db"))
 
 
+def test_what_was_asked_before_a_change_is_found_as_after_it(index: ChunkIndex) -> None:
+    put(index, SHOP)
+    index.begin()
+    index.remove("returns.md")
+    within = names(index, "delivery")
+    index.rollback()
+    undone = names(index, "delivery")
+    put(index, {"extra.md": "delivery"})
+
+    assert within == []
+    assert undone == ["returns.md"]
+    assert names(index, "delivery") == ["extra.md", "returns.md"]
+
+
+def test_who_begins_a_change_sees_what_another_connection_changed_before(
+    tmp_path: Path,
+) -> None:
+    first, second = (
+        ChunkIndex(str(tmp_path / "i.db")),
+        ChunkIndex(str(tmp_path / "i.db")),
+    )
+    put(first, SHOP)
+    before = names(first, "delivery")
+
+    put(second, {"extra.md": "delivery"})
+    first.begin()
+
+    assert before == ["returns.md"]
+    assert names(first, "delivery") == ["extra.md", "returns.md"]
+    first.rollback()
+    first.close()
+    second.close()
+
+
+def test_of_a_question_that_leads_to_thousands_of_chunks_rare_words_are_asked(
+    index: ChunkIndex,
+) -> None:
+    index.replace("common", STAMP, [Chunk(str(n), "beta") for n in range(8_000)])
+    put(index, {"rare": "alpha", "both": "alpha beta"})
+
+    bounded = names(index, "alpha beta")
+    alone = search(index, "beta", 3)
+
+    assert bounded == ["rare", "both"]
+    assert [hit.name for hit in alone] == ["common"] * 3
+
+
 def test_two_connections_see_whole_changes_only(tmp_path: Path) -> None:
     path = str(tmp_path / "index.db")
     writer, reader = ChunkIndex(path), ChunkIndex(path)
