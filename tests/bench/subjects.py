@@ -3,6 +3,8 @@
 Rules:
 - A subject is one process tree that listens on the port it is given.
 - `direct` is no process: the load goes to the upstream itself.
+- Sources have time to answer: one that is late at a full load rests, and what is
+  measured is a sidecar that does not search.
 """
 
 import shutil
@@ -47,7 +49,7 @@ models:
   bench: {{context_window: 4000000, max_output_tokens: 8000}}
 context:
   budget: {{max_tokens: 320}}
-  refresh: {{max_passes: 1000}}
+  refresh: {{max_passes: 1000, deadline_ms: 5000}}
   sources:
     - {{id: notes, kind: rag, type: files, path: "{folder}/notes"}}
 telemetry: {{otlp: {{endpoint: "http://127.0.0.1:{upstream}"}}}}
