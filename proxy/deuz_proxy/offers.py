@@ -3,10 +3,14 @@
 Rules:
 - An unknown window is not guessed: only the configured ceiling bounds what is added.
 - Past the pass limit only mandatory records are offered.
+- What is worked out of a config or of a record's names alone is kept: the same records
+  are offered turn after turn.
 - A block's form is fixed for its conversation: a new config must not change old bytes.
 """
 
-from functools import cache
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache, lru_cache, partial
 
 import msgspec
 
@@ -22,6 +26,7 @@ from deuz_compiler import (
     Overhead,
     PlacedRecord,
     Policy,
+    Share,
     SourceReport,
     Surface,
     TailCopy,
@@ -42,6 +47,9 @@ from deuz_proxy.memory.records import MEMORY_SCOPE
 from deuz_proxy.observe.events import Compile, RecordDecision, SourceOutcome
 from deuz_proxy.overflows import free_tokens_of
 from deuz_proxy.runtime import Runtime
+
+# Of some hundred bytes each.
+_MOST_LABELS = 4_096
 
 
 def compile_gathered(
@@ -65,7 +73,7 @@ def compile_gathered(
     policy = Policy(
         budget_tokens=budget.context_tokens,
         ceiling_tokens=budget.ceiling_tokens,
-        shares=weigh_shares({k: float(v) for k, v in context.budget.shares.items()}),
+        shares=_weighed(tuple(context.budget.shares.items())),
         overhead=Overhead(block_tokens=_frame_tokens(estimator)),
         sources=tuple(source.id for source in context.sources),
     )
@@ -84,8 +92,18 @@ def compile_gathered(
         [_labelled(candidate, estimator) for candidate in offered],
         policy,
         facts=facts,
-        estimate=estimator.count_text,
+        estimate=partial(runtime.estimates.count_text, estimator),
     )
+
+
+@lru_cache(maxsize=16)
+def _weighed(shares: tuple[tuple[str, Decimal], ...]) -> tuple[Share, ...]:
+    return weigh_shares({kind: float(share) for kind, share in shares})
+
+
+@lru_cache(maxsize=16)
+def _exact(ratio: Decimal) -> Fraction:
+    return exact_ratio(str(ratio))
 
 
 @cache
@@ -95,10 +113,21 @@ def _frame_tokens(estimator: Estimator) -> int:
 
 def _labelled(candidate: Candidate, estimator: Estimator) -> Candidate:
     """Price what the block writes around the record: a budget means the block."""
-    bare = msgspec.structs.replace(candidate, text="")
-    whole = estimator.count_text(render_block((_block_record(bare),)))
-    tokens = whole - _frame_tokens(estimator)
-    return msgspec.structs.replace(candidate, label_tokens=max(0, tokens))
+    names = (
+        candidate.source,
+        candidate.kind,
+        candidate.record_id,
+        candidate.revision,
+        candidate.origin,
+    )
+    tokens = _label_tokens(estimator, names)
+    return msgspec.structs.replace(candidate, label_tokens=tokens)
+
+
+@lru_cache(maxsize=_MOST_LABELS)
+def _label_tokens(estimator: Estimator, names: tuple[str, str, str, str, str]) -> int:
+    whole = estimator.count_text(render_block((BlockRecord(*names, ""),)))
+    return max(0, whole - _frame_tokens(estimator))
 
 
 def make_block(call: Call, known: Known, compilation: Compilation) -> Append | None:
@@ -200,7 +229,7 @@ def _budget(
     return added_budget(
         Window(max(0, free - taken), 0),
         used_tokens=0,
-        ratio=exact_ratio(str(budget.ratio)),
+        ratio=_exact(budget.ratio),
         max_tokens=most,
     )
 

@@ -13,6 +13,7 @@ from deuz_compiler import (
     Baseline,
     Candidate,
     Envelope,
+    Estimator,
     Operation,
     Prefix,
     Progress,
@@ -184,7 +185,8 @@ class SharedTracker(Protocol):
 
 
 class Estimates(Protocol):
-    """Token estimates corrected by what a model's provider reported."""
+    """Token estimates: of texts, and corrected by what a model's provider reported."""
 
     def calibrated(self, model: str, tokens: int) -> int: ...
     def learn(self, model: str, *, estimated: int, actual: int) -> None: ...
+    def count_text(self, estimator: Estimator, text: str) -> int: ...

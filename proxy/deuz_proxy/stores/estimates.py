@@ -1,15 +1,19 @@
-"""What the providers' own counts taught about each model's tokens.
+"""What the providers' own counts taught about each model's tokens, and what texts cost.
 
 Rules:
-- Bounded: the model that was used the longest ago is forgotten.
+- Bounded: the model that was used the longest ago is forgotten, and so are texts.
+- A text is known by its hash: none is kept.
 - Used from the loop's thread only.
 """
 
 from collections import OrderedDict
 
-from deuz_compiler import Calibration, calibrated, observe_usage
+import xxhash
+
+from deuz_compiler import Calibration, Estimator, calibrated, observe_usage
 
 _MOST_MODELS = 256
+_MOST_TEXTS = 8_192  # Some 150 bytes each.
 
 
 class Estimates:
@@ -17,6 +21,7 @@ class Estimates:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, Calibration] = OrderedDict()
+        self._counted: dict[tuple[str, bytes], int] = {}
 
     def calibrated(self, model: str, tokens: int) -> int:
         """Return the estimate corrected by what the model's answers reported."""
@@ -32,3 +37,14 @@ class Estimates:
         self._known.move_to_end(model)
         while len(self._known) > _MOST_MODELS:
             self._known.popitem(last=False)
+
+    def count_text(self, estimator: Estimator, text: str) -> int:
+        """Return the estimate of a text that is likely to come again: a record's."""
+        digest = xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass"))
+        tokens = self._counted.get((estimator.name, digest))
+        if tokens is None:
+            if len(self._counted) >= _MOST_TEXTS:
+                self._counted.clear()
+            tokens = estimator.count_text(text)
+            self._counted[estimator.name, digest] = tokens
+        return tokens
