@@ -24,7 +24,7 @@ import msgspec
 from deuz_proxy.private_files import make_private
 from deuz_proxy.sources.chunks import Chunk
 from deuz_proxy.sources.postings import KeptPostings
-from deuz_proxy.sources.words import KeptWords, distinct_words
+from deuz_proxy.sources.words import KeptWords
 from deuz_proxy.weights import FUNCTION_WORDS, counted_unknown, word_weight
 
 # Raised whenever words, chunks or tables change: an older file is built anew.
@@ -220,7 +220,8 @@ class ChunkIndex:
                 self._connection.execute("COMMIT")
 
     def _search(self, text: str, limit: int, min_score: float) -> Sequence[Hit]:
-        asked = self._asked(distinct_words(text[:_MOST_CHARACTERS]))
+        words = dict.fromkeys(self._words.join(text[:_MOST_CHARACTERS]).split())
+        asked = self._asked(words)
         if not asked.words:
             return ()
         sums = self._postings.sums([word for word, _ in asked.words])

@@ -9,7 +9,7 @@ Rules:
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 # Runs of letters and digits; `_` parts words, as in most identifiers.
 _RUN = re.compile(r"[^\W_]+")
@@ -65,12 +65,6 @@ class _Runs(dict[bytes, bytes]):
                 self.clear()
             self[run] = words
         return words
-
-
-def distinct_words(text: str) -> Iterable[str]:
-    """Return each search word of the text once, in order."""
-    # What is written alike is not worked out twice.
-    return dict.fromkeys(words_of(" ".join(dict.fromkeys(_RUN.findall(text)))))
 
 
 def words_of(text: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_proxy.sources.words import KeptWords, distinct_words, words_of
+from deuz_proxy.sources.words import KeptWords, words_of
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,6 @@ from deuz_proxy.sources.words import KeptWords, distinct_words, words_of
 )
 def test_text_becomes_search_words(text: str, words: list[str]) -> None:
     assert list(words_of(text)) == words
-
-
-@given(st.text(st.sampled_from("aA sS京都ü_-1½"), max_size=40))
-def test_distinct_words_are_those_of_the_text_each_once(text: str) -> None:
-    assert list(distinct_words(text)) == list(dict.fromkeys(words_of(text)))
 
 
 @given(st.text(st.characters(codec=None), max_size=60))
