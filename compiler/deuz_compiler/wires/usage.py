@@ -7,21 +7,21 @@ Rules:
   their answer, not by a model's name.
 - Counts in a stream are cumulative: the newest that is not null replaces, field by
   field.
+- Which names a report has decides how it is read, and is decided once for reports that
+  have the same ones: a server's answers do.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
 MAX_COUNT = 1_000_000_000
 """No answer has so many tokens; a larger figure is a fault of the server."""
 
 MAX_DIGITS = 12
 """A longer string of digits is not a count, and slow to convert."""
-
-MAX_FIELDS = 64
-"""A usage object has a dozen members; what comes behind this many is ignored."""
-
 
 class Usage(msgspec.Struct, frozen=True):
     """Disjoint token counts of one answer. `reasoning` is a part of `output`.
@@ -51,7 +51,8 @@ class Shape(msgspec.Struct, frozen=True):
 
     `marks` tell the family. `includes_cache` says that the input count has the cached
     tokens in it; `extra` is output that the output count leaves out, `extra_input` is
-    input that the input count leaves out.
+    input that the input count leaves out. Where the output count may leave out the
+    reasoning, the `total` of all tells.
     """
 
     marks: tuple[str, ...]
@@ -63,6 +64,8 @@ class Shape(msgspec.Struct, frozen=True):
     includes_cache: bool
     extra: tuple[str, ...] = ()
     extra_input: tuple[str, ...] = ()
+    total: tuple[str, ...] = ()
+    may_leave_out_reasoning: bool = False
 
 
 CHAT = Shape(
@@ -72,6 +75,8 @@ CHAT = Shape(
         "prompt_tokens_details.cached_tokens",
         "prompt_cache_hit_tokens",
         "cached_tokens",
+        # Older llama.cpp tells the reuse there only, beside an inclusive usage.
+        "timings.cache_n",
         "cache_read_input_tokens",
     ),
     write=(
@@ -83,6 +88,8 @@ CHAT = Shape(
     output=("completion_tokens",),
     reasoning=("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),
     includes_cache=True,
+    total=("total_tokens",),
+    may_leave_out_reasoning=True,
 )
 RESPONSES = Shape(
     marks=("input_tokens_details",),
@@ -175,15 +182,40 @@ SHAPES = (
 )
 
 
+def _known_names() -> dict[str, dict[str, str]]:
+    """Return all names of all shapes: what stands in each, by its dotted name."""
+    known: dict[str, dict[str, str]] = {}
+    for shape in SHAPES:
+        for places in msgspec.structs.astuple(shape):
+            for name in places if isinstance(places, tuple) else ():
+                outer, _, inner = name.partition(".")
+                known.setdefault(outer, {}).update({inner: name} if inner else {})
+    return known
+
+
+_NAMES = _known_names()
+
+
 def merge_counts(known: Mapping[str, object], report: object) -> dict[str, object]:
     """Return the counts with a newer report over them; null and absent change nothing.
 
-    Members of nested objects are kept under dotted names. A report that is no object
-    is none.
+    Names that no shape has are left out; members of nested objects are kept under
+    dotted names. A report that is no object is none.
     """
     merged = dict(known)
-    if type(report) is dict:  # As JSON is decoded: its names are texts.
-        _merge_into(merged, report, prefix="")
+    if type(report) is not dict:  # As JSON is decoded: its names are texts.
+        return merged
+    for name, value in report.items():
+        inside = _NAMES.get(name)
+        if inside is None or value is None:
+            continue
+        if type(value) is not dict:
+            merged[name] = value
+            continue
+        merged[name] = True
+        for part, count in value.items():
+            if count is not None and part in inside:
+                merged[inside[part]] = True if type(count) is dict else count
     return merged
 
 
@@ -192,41 +224,37 @@ def read_usage(counts: Mapping[str, object]) -> Usage | None:
 
     `counts` is what `merge_counts` made of all reports of one answer.
     """
+    shape = _shape_of(frozenset(counts))
+    return None if shape is None else _settle(shape, counts)
+
+
+@lru_cache(maxsize=256)
+def _shape_of(names: frozenset[str]) -> Shape | None:
+    """Return the shape of a report with these names: of each place what is there."""
     for shape in SHAPES:
-        for mark in shape.marks:
-            if mark in counts:
-                if shape is CHAT and "timings.cache_n" in counts:
-                    # Older llama.cpp tells the reuse there only, beside an inclusive
-                    # usage.
-                    counts = {"cached_tokens": counts["timings.cache_n"], **counts}
-                return _settle(shape, counts)
+        if not names.isdisjoint(shape.marks):
+            places = msgspec.structs.asdict(shape)
+            return replace(
+                shape,
+                **{
+                    place: tuple([name for name in listed if name in names])
+                    for place, listed in places.items()
+                    if isinstance(listed, tuple)
+                },
+            )
     return None
-
-
-def _merge_into(
-    merged: dict[str, object], report: dict[str, object], *, prefix: str
-) -> None:
-    for name, value in report.items():
-        if value is None or len(merged) >= MAX_FIELDS:
-            continue
-        if type(value) is not dict:
-            merged[prefix + name] = value
-            continue
-        merged[prefix + name] = True
-        if not prefix:
-            _merge_into(merged, value, prefix=name + ".")
 
 
 def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
     taken = _Counts(counts)
-    total = taken.first(shape.input)
+    total = taken.first(shape.input) if shape.input else None
     if shape.extra_input:
         extra = taken.first(shape.extra_input)
         total = total if extra is None else (total or 0) + extra
     read = taken.first(shape.read) if shape.read else None
     write = taken.first(shape.write) if shape.write else None
     reasoning = taken.first(shape.reasoning) if shape.reasoning else None
-    output = taken.first(shape.output)
+    output = taken.first(shape.output) if shape.output else None
     if reasoning or shape.extra:
         output = _all_output(shape, taken, output, total, reasoning)
     if total is None and read is None and write is None and output is None:
@@ -252,10 +280,10 @@ def _all_output(
     extra = taken.first(shape.extra) if shape.extra else None
     if extra is not None:
         return (output or 0) + extra
-    if shape is not CHAT or output is None or not reasoning:
+    if not shape.may_leave_out_reasoning or output is None or not reasoning:
         return output
     # xAI leaves reasoning out of `completion_tokens`; its grand total tells.
-    everything = taken.first(("total_tokens",))
+    everything = taken.first(shape.total)
     is_apart = everything == (total or 0) + output + reasoning or reasoning > output
     return output + reasoning if is_apart else output
 

@@ -271,7 +271,22 @@ def test_whatever_is_reported_the_counts_are_disjoint_and_not_negative(
     assert all(part is None or 0 <= part <= 2 * MAX_COUNT for part in parts)
 
 
-def test_number_of_fields_is_bounded() -> None:
-    report = {f"field{number}": number for number in range(1000)}
+def test_names_that_no_server_uses_are_not_kept() -> None:
+    unknown = {f"field{number}": number for number in range(1000)}
+    report = {**unknown, "prompt_tokens_details": {"cached_tokens": 3, **unknown}}
 
-    assert len(merge_counts({}, report)) < 100
+    merged = merge_counts({}, report)
+
+    assert merged == {
+        "prompt_tokens_details": True,
+        "prompt_tokens_details.cached_tokens": 3,
+    }
+
+
+def test_object_in_place_of_a_count_inside_an_object_is_no_count() -> None:
+    report = {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": {}}}
+
+    usage = usage_of(report)
+
+    assert usage is not None
+    assert (usage.cache_read, usage.is_anomalous) == (None, True)
