@@ -10,7 +10,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from deuz_proxy.calls import Call, Compiled, Incoming, Known, Totals
+from deuz_proxy.calls import NOTHING_KNOWN, Call, Compiled, Incoming, Known, Totals
 from deuz_proxy.compact import compact_ahead, due_scale
 from deuz_proxy.errors import (
     ContextRefused,
@@ -23,10 +23,16 @@ from deuz_proxy.observe.watch import Watch
 from deuz_proxy.ports import Client
 from deuz_proxy.recover import Attempt, recover_call
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.stages.admit import admit_call, lift_call, read_call, unpack_call
+from deuz_proxy.stages.admit import (
+    admit_call,
+    lift_call,
+    read_body,
+    take_body,
+    unpack_call,
+)
 from deuz_proxy.stages.compile import compile_call
 from deuz_proxy.stages.forward import forward_call
-from deuz_proxy.stages.recall import recall_context
+from deuz_proxy.stages.recall import is_recall_due, recall_context
 from deuz_proxy.stages.relay import Relay
 from deuz_proxy.stages.settle import (
     Story,
@@ -69,9 +75,14 @@ async def serve_call(
 async def _run(story: Story, client: Client, runtime: Runtime) -> None:
     call, watch = story.call, story.watch
     if call.passthrough is None:
-        call = story.call = await _understood(call, runtime, watch)
+        call = take_body(call, runtime) or await read_body(call, runtime, watch)
+        if call.codings:
+            call = await _unpacked(call, runtime)
+        call = story.call = _understood(call, runtime)
     watch.enter("recall")
-    known = await _recalled(call, runtime)
+    # Most requests have nothing to wait for here, nor a coroutine to do it.
+    is_due = is_recall_due(call, runtime)
+    known = await _recalled(call, runtime) if is_due else NOTHING_KNOWN
     watch.enter("compile")
     compiled = _compiled(call, known, runtime)
     calls: tuple[UpstreamCall, ...] = ()
@@ -103,7 +114,10 @@ async def _answer(
     try:
         if attempt.sent.is_accepted:
             story.watch.enter("settle")
-            await _kept(story.call, attempt.compiled, runtime)
+            try:
+                await keep_call(story.call, attempt.compiled, runtime)
+            except Exception as fault:  # noqa: BLE001  # It has been accepted.
+                _tell_fault(story.call, "settle", fault, runtime)
         story.watch.enter(None)
         story.totals = await relay.run()
     except asyncio.CancelledError:
@@ -143,11 +157,16 @@ def _finish(story: Story, runtime: Runtime) -> None:
     runtime.notice(finished)
 
 
-async def _understood(call: Call, runtime: Runtime, watch: Watch) -> Call:
-    call = await read_call(call, runtime, watch)
+async def _unpacked(call: Call, runtime: Runtime) -> Call:
     try:
-        if call.codings:
-            call = await unpack_call(call, runtime)
+        return await unpack_call(call, runtime)
+    except Exception as fault:  # noqa: BLE001  # Fail open: forwarded, not understood.
+        _count_fault(call, "admit", fault, runtime)
+        return replace(call, passthrough="fault")
+
+
+def _understood(call: Call, runtime: Runtime) -> Call:
+    try:
         return lift_call(call, runtime)
     except Exception as fault:  # noqa: BLE001  # Fail open: forwarded, not understood.
         _count_fault(call, "admit", fault, runtime)
@@ -176,13 +195,6 @@ def _compiled(call: Call, known: Known, runtime: Runtime) -> Compiled:
         else:
             return replace(compiled, passthrough="fault") if faults else compiled
     return Compiled(call.body, passthrough="fault")
-
-
-async def _kept(call: Call, compiled: Compiled, runtime: Runtime) -> None:
-    try:
-        await keep_call(call, compiled, runtime)
-    except Exception as fault:  # noqa: BLE001  # It has been accepted: it is answered.
-        _tell_fault(call, "settle", fault, runtime)
 
 
 def _count_fault(call: Call, where: str, fault: Exception, runtime: Runtime) -> None:

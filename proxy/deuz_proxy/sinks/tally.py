@@ -59,9 +59,10 @@ class Tokens:
         """Add one answer's counts."""
         if usage is None:
             return
-        self.input += usage.input_total or 0
-        self.cached += usage.cache_read or 0
-        self.written += usage.cache_write or 0
+        cached, written = usage.cache_read or 0, usage.cache_write or 0
+        self.input += (usage.input_uncached or 0) + cached + written
+        self.cached += cached
+        self.written += written
         self.output += usage.output or 0
 
 

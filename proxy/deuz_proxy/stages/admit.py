@@ -70,19 +70,20 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
     if admission is None or admission.config is not runtime.config:
         admission = letterhead.admission = judge_head(incoming, runtime.config)
     make_trace = runtime.new_trace
+    # The first ones in the order of the fields: by name, each is looked for.
     return Call(
-        id=runtime.new_id(),
-        incoming=incoming,
-        target=admission.target,
-        identity=admission.identity,
-        body=None,
-        headers=incoming.headers,
-        at=at,
-        passthrough=admission.passthrough,
-        is_signed=admission.is_signed,
-        trace=make_trace(admission.traceparent) if make_trace else None,
+        runtime.new_id(),
+        incoming,
+        admission.target,
+        admission.identity,
+        None,
+        incoming.headers,
+        at,
+        make_trace(admission.traceparent) if make_trace else None,
+        admission.passthrough,
         is_apart=admission.is_apart,
         codings=admission.codings,
+        is_signed=admission.is_signed,
     )
 
 
@@ -113,20 +114,28 @@ def judge_head(incoming: Incoming, config: Config) -> Admission:
     )
 
 
-async def read_call(call: Call, runtime: Runtime, watch: Watch) -> Call:
-    """Return the call with its body, if the body may be looked into.
+def take_body(call: Call, runtime: Runtime) -> Call | None:
+    """Return the call with its body; None where that has not come whole.
 
     Raises:
         BodyTooLarge: the body is over the limit.
         RequestMalformed: the body's framing is broken.
     """
-    if call.passthrough is not None:
-        return call
     limit_bytes = runtime.config.limits.max_body_bytes
     body = call.incoming.body_here(limit_bytes=limit_bytes)
-    if body is None:
-        with watch.waiting():
-            body = await call.incoming.read_body(limit_bytes=limit_bytes)
+    return None if body is None else replace(call, body=body)
+
+
+async def read_body(call: Call, runtime: Runtime, watch: Watch) -> Call:
+    """Return the call with its body, once that has come.
+
+    Raises:
+        BodyTooLarge: the body is over the limit.
+        RequestMalformed: the body's framing is broken.
+    """
+    limit_bytes = runtime.config.limits.max_body_bytes
+    with watch.waiting():
+        body = await call.incoming.read_body(limit_bytes=limit_bytes)
     return replace(call, body=body)
 
 

@@ -119,14 +119,14 @@ def _sent(
     )
     started_at, seconds = times
     return Sent(
-        reply=reply,
-        held=(),
-        rest=reply.chunks(),
-        meter=meter,
-        decode=Decoded(codings) if codings else as_it_came,
+        reply,
+        (),
+        reply.chunks(),
+        meter,
+        Decoded(codings) if codings else as_it_came,
         # A redirect is not an answer of the model.
-        is_accepted=_FIRST_GOOD <= reply.status < _FIRST_REDIRECT,
-        call=UpstreamCall(started_at, seconds, reply.status, None),
+        _FIRST_GOOD <= reply.status < _FIRST_REDIRECT,
+        UpstreamCall(started_at, seconds, reply.status, None),
     )
 
 

@@ -46,6 +46,11 @@ _LONGEST_QUERY = 2000
 Answer = tuple[SourceAnswer, Sequence[Candidate]]
 
 
+def is_recall_due(call: Call, runtime: Runtime) -> bool:
+    """Tell whether anything is to be recalled: of the ledger, or what others saw."""
+    return runtime.shared is not None or _is_compiled(call)
+
+
 async def recall_context(call: Call, runtime: Runtime) -> Known:
     """Return the ledger's operations on this history and, if due, new candidates.
 

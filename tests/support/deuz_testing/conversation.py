@@ -20,7 +20,8 @@ from deuz_proxy.serve import serve_call
 from deuz_proxy.stages.admit import (
     admit_call,
     lift_call,
-    read_call,
+    read_body,
+    take_body,
     unpack_call,
 )
 from deuz_testing.bodies import anthropic_body, assistant, tool_result, tool_use, user
@@ -180,8 +181,10 @@ def anthropic_overflow(tokens: int = 250_000, limit: int = 200_000) -> Said:
 async def admitted(runtime: Runtime, incoming: GivenRequest) -> Call:
     """Return the request as the first stage leaves it."""
     call = admit_call(incoming, runtime)
-    read = await read_call(call, runtime, Watch(runtime.monotonic))
-    return lift_call(await unpack_call(read, runtime), runtime)
+    if call.passthrough is None:
+        watch = Watch(runtime.monotonic)
+        call = take_body(call, runtime) or await read_body(call, runtime, watch)
+    return lift_call(await unpack_call(call, runtime), runtime)
 
 
 def with_block(messages: Sequence[Any], at: int, text: str = BLOCK) -> bytes:
