@@ -67,7 +67,10 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """What a request's head alone decides, under one config."""
+    """What a request's head alone decides, under one config.
+
+    `decisive` are the lower-case names of lines whose values it was decided by.
+    """
 
     config: Config
     target: Target
@@ -77,6 +80,7 @@ class Admission(msgspec.Struct, frozen=True):
     codings: tuple[bytes, ...]
     is_signed: bool
     is_apart: bool
+    decisive: frozenset[bytes]
 
 
 class Outgoing(msgspec.Struct, frozen=True):
@@ -92,18 +96,32 @@ class Outgoing(msgspec.Struct, frozen=True):
         return self.before + length + self.behind
 
 
+Change = tuple[tuple[bytes, bytes], tuple[bytes, bytes]]
+"""A line of a head, and the one that stands in its place."""
+
+
 class Letterhead:
     """What a client writes above request after request: a head but for its length.
 
     Its requests share it, and what was made of it: by the stage that admits, and by
     the upstream's side. Neither depends on the length, only on there being a body.
+
+    One whose lines differ in some values from the connection's last one, as by a new
+    trace id, has those `changes`, and in `earlier` what was made of that one.
     """
 
-    __slots__ = ("admission", "outgoing")
+    __slots__ = ("admission", "changes", "earlier", "outgoing")
 
-    def __init__(self) -> None:
+    def __init__(
+        self, earlier: "Letterhead | None" = None, changes: Sequence[Change] = ()
+    ) -> None:
         self.admission: Admission | None = None
         self.outgoing: Outgoing | None = None
+        # What was made of it, not itself: else each would keep all before it.
+        self.earlier = (
+            (earlier.admission, earlier.outgoing) if earlier else (None, None)
+        )
+        self.changes = changes
 
 
 class Incoming(Protocol):

@@ -75,14 +75,15 @@ async def serve_call(
 async def _run(story: Story, client: Client, runtime: Runtime) -> None:
     call, watch = story.call, story.watch
     if call.passthrough is None:
-        call = take_body(call, runtime) or await read_body(call, runtime, watch)
-        if call.codings:
-            call = await _unpacked(call, runtime)
+        call = take_body(call, runtime) or await _waited_for(call, runtime, watch)
         call = story.call = _understood(call, runtime)
     watch.enter("recall")
     # Most requests have nothing to wait for here, nor a coroutine to do it.
-    is_due = is_recall_due(call, runtime)
-    known = await _recalled(call, runtime) if is_due else NOTHING_KNOWN
+    known = (
+        await _recalled(call, runtime)
+        if is_recall_due(call, runtime)
+        else NOTHING_KNOWN
+    )
     watch.enter("compile")
     compiled = _compiled(call, known, runtime)
     calls: tuple[UpstreamCall, ...] = ()
@@ -157,7 +158,8 @@ def _finish(story: Story, runtime: Runtime) -> None:
     runtime.notice(finished)
 
 
-async def _unpacked(call: Call, runtime: Runtime) -> Call:
+async def _waited_for(call: Call, runtime: Runtime, watch: Watch) -> Call:
+    call = await read_body(call, runtime, watch)
     try:
         return await unpack_call(call, runtime)
     except Exception as fault:  # noqa: BLE001  # Fail open: forwarded, not understood.

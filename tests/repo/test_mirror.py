@@ -22,6 +22,7 @@ MORE_THAN_ONE_MODULE = {
     "tests/proxy/sources/test_ranking.py": "what searches find, and how it scores",
     "tests/proxy/stages/test_recall_sources.py": "recall, where sources misbehave",
     "tests/proxy/edge/test_http1_upstreams_tls.py": "the upstream pool over TLS",
+    "tests/proxy/edge/test_http1_upstreams_heads.py": "heads like the last one",
     "tests/proxy/demo/provider/test_hostile_bodies.py": "the whole provider",
     "tests/proxy/demo/provider/test_official_sdks.py": "the provider as SDKs see it",
     "tests/proxy/demo/provider/test_recorded_clients.py": "the same, as agents see it",

@@ -23,6 +23,7 @@ MAX_COUNT = 1_000_000_000
 MAX_DIGITS = 12
 """A longer string of digits is not a count, and slow to convert."""
 
+
 class Usage(msgspec.Struct, frozen=True):
     """Disjoint token counts of one answer. `reasoning` is a part of `output`.
 

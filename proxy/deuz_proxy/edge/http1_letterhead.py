@@ -1,24 +1,46 @@
 """Heads of one connection's requests: one like the last is not read a second time.
 
 Rules:
-- Alike are heads that differ in nothing but the length of a body, byte for byte.
-- A length is read as strictly here as in a head that is read whole.
+- Alike are heads that differ in nothing but the length of a body, byte for byte: they
+  have one letterhead.
+- Of a head that differs in the values of some lines, as by a new trace id, these are
+  read; lines that say how a message is framed are none of them, but for the length.
+- A length, and a value, are read as strictly here as in a head that is read whole.
 """
 
 import msgspec
 
-from deuz_proxy.edge.http1_framing import Length
-from deuz_proxy.edge.http1_wire import MOST_DIGITS, RequestHead, read_request
+from deuz_proxy.calls import Change, Letterhead
+from deuz_proxy.edge.http1_framing import Chunked, Framing, Length
+from deuz_proxy.edge.http1_wire import (
+    FRAMING_LINES,
+    MOST_DIGITS,
+    VALUE_BYTES,
+    RequestHead,
+    read_request,
+)
+
+_LENGTH = b"content-length"
+_END = b"\r\n\r\n"
 
 
 class _Last(msgspec.Struct, frozen=True):
-    """The last head: the bytes around its length, and what they were read as."""
+    """The last head: the bytes around its length, and what they were read as.
+
+    Where no length is stated all stand ahead of it.
+    """
 
     before: bytes
+    length: bytes
     behind: bytes
-    # Where in its lines the length stands.
+    # Where in its lines the length stands; -1 if it does not.
     at: int
     request: RequestHead
+
+    def rows(self) -> list[bytes]:
+        """Return the head's first line and all others, without their ends."""
+        head = self.before + self.length + self.behind
+        return head[: -len(_END)].split(b"\r\n")
 
 
 class HeadReader:
@@ -38,43 +60,106 @@ class HeadReader:
             NotHttp: it breaks a rule, or can be read in two ways.
         """
         last = self._last
-        if last and head.startswith(last.before) and head.endswith(last.behind):
-            digits = head[len(last.before) : len(head) - len(last.behind)]
-            if digits.isdigit() and len(digits) <= MOST_DIGITS:
-                # Without a body it is not alike: something else is made of it.
-                length_bytes = int(digits)
-                if length_bytes:
-                    return _alike(last, digits, length_bytes)
-        request = read_request(head, most_lines=self._most_lines)
-        self._last = _around_length(head, request)
+        if last is None:
+            request = read_request(head, most_lines=self._most_lines)
+        else:
+            if last.length and head.startswith(last.before):
+                digits = _between(head, last)
+                if digits is not None:
+                    return _alike(last, digits)
+            changed = _changed(last, head)
+            request = changed or read_request(head, most_lines=self._most_lines)
+        self._last = _kept(head, request)
         return request
 
 
-def _alike(last: _Last, digits: bytes, length_bytes: int) -> RequestHead:
-    request = last.request
-    lines = list(request.lines)
+def _between(head: bytes, last: _Last) -> bytes | None:
+    """Return the length that stands in a head alike; None of any other head."""
+    if not head.endswith(last.behind):
+        return None
+    digits = head[len(last.before) : len(head) - len(last.behind)]
+    return digits if _is_length(digits) else None
+
+
+def _is_length(digits: bytes) -> bool:
+    # Without a body it is not alike: something else is made of it.
+    return digits.isdigit() and len(digits) <= MOST_DIGITS and int(digits) > 0
+
+
+def _alike(last: _Last, digits: bytes) -> RequestHead:
+    lines = list(last.request.lines)
     lines[last.at] = (lines[last.at][0], digits)
+    return _same(last.request, lines, Length(int(digits)), last.request.letterhead)
+
+
+def _changed(last: _Last, head: bytes) -> RequestHead | None:
+    """Return the request of a head that differs in values only; None of any other."""
+    rows, known_rows = head[: -len(_END)].split(b"\r\n"), last.rows()
+    request = last.request
+    is_odd = not head.endswith(_END) or rows[0] != known_rows[0]
+    if is_odd or len(rows) != len(known_rows):
+        return None
+    lines, changes = list(request.lines), []
+    framing = _fresh(request.framing)
+    for at, (row, known) in enumerate(zip(rows, known_rows, strict=True)):
+        if row == known:
+            continue
+        change = _change(lines[at - 1], row)
+        if change is None:
+            return None
+        name, value = lines[at - 1] = change[1]
+        if at - 1 == last.at and _is_length(value):
+            framing = Length(int(value))
+        elif name.lower() in FRAMING_LINES:
+            return None
+        else:
+            changes.append(change)
+    return _same(request, lines, framing, Letterhead(request.letterhead, changes))
+
+
+def _change(line: tuple[bytes, bytes], row: bytes) -> Change | None:
+    """Return the line and what this row makes of it; None if it is another line."""
+    name = line[0]
+    if not row.startswith(name + b":") or row.translate(None, VALUE_BYTES):
+        return None
+    return line, (name, row[len(name) + 1 :].strip(b" \t"))
+
+
+def _fresh(framing: Framing | None) -> Framing | None:
+    """Return what takes such a body out of a connection, from its first byte on."""
+    if isinstance(framing, Length):
+        return Length(framing.stated_bytes)
+    return framing and Chunked()
+
+
+def _same(
+    request: RequestHead,
+    lines: list[tuple[bytes, bytes]],
+    framing: Framing | None,
+    letterhead: Letterhead,
+) -> RequestHead:
     return RequestHead(
         request.method,
         request.target,
         request.is_old,
         lines,
-        Length(length_bytes),
+        framing,
         request.is_kept_alive,
         request.expects_continue,
         request.upgrade,
-        request.letterhead,
+        letterhead,
     )
 
 
-def _around_length(head: bytes, request: RequestHead) -> _Last | None:
-    """Return the bytes around the length of a body; None where none is stated."""
-    if not isinstance(request.framing, Length):
-        return None
-    for at, (name, digits) in enumerate(request.lines):
-        if name.lower() == b"content-length":
-            # There is one such line, and only space between its colon and its value.
-            line = head.index(b"\r\n%b:" % name)
-            start = head.index(digits, line + len(name) + 3)
-            return _Last(head[:start], head[start + len(digits) :], at, request)
-    return None
+def _kept(head: bytes, request: RequestHead) -> _Last:
+    """Return what the next head is compared with."""
+    if isinstance(request.framing, Length):
+        for at, (name, digits) in enumerate(request.lines):
+            if name.lower() == _LENGTH:
+                # There is one such line, and only space between its colon and its
+                # value.
+                line = head.index(b"\r\n%b:" % name)
+                start = head.index(digits, line + len(name) + 3)
+                behind = head[start + len(digits) :]
+                return _Last(head[:start], digits, behind, at, request)
+    return _Last(head, b"", b"", -1, request)

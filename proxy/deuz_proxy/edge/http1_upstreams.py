@@ -263,12 +263,33 @@ def _outgoing(
     kept = letterhead.outgoing if letterhead is not None else None
     if kept is not None and kept.base == origin.base and kept.path == path:
         return kept
-    head = _written(origin, verb, path, headers, {b"content-length": _LENGTH})
-    before, _, behind = head.partition(_LENGTH)
-    made = Outgoing(origin.base, path, before, behind)
+    made = _rewritten(origin, path, letterhead) if letterhead is not None else None
+    if made is None:
+        head = _written(origin, verb, path, headers, {b"content-length": _LENGTH})
+        before, _, behind = head.partition(_LENGTH)
+        made = Outgoing(origin.base, path, before, behind)
     if letterhead is not None:
         letterhead.outgoing = made
     return made
+
+
+def _rewritten(origin: Origin, path: str, letterhead: Letterhead) -> Outgoing | None:
+    """Return the head of an earlier letterhead with the lines that changed.
+
+    None if there is none, or a line does not stand there exactly once as it came: it
+    may be dropped, this hop's own, or one of several.
+    """
+    earlier = letterhead.earlier[1]
+    if earlier is None or earlier.base != origin.base or earlier.path != path:
+        return None
+    before, behind = earlier.before, earlier.behind
+    for old, new in letterhead.changes:
+        gone, come = b"\n%b: %b\r" % old, b"\n%b: %b\r" % new
+        is_own = old[0].lower() in origin.own
+        if is_own or before.count(gone) + behind.count(gone) != 1:
+            return None
+        before, behind = before.replace(gone, come), behind.replace(gone, come)
+    return Outgoing(earlier.base, path, before, behind)
 
 
 def _written(

@@ -36,8 +36,9 @@ MOST_DIGITS = 18
 _NAME_BYTES = (
     b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
-_HEAD_BYTES = b"\t\r\n" + bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
-_SPECIAL = frozenset(
+VALUE_BYTES = b"\t" + bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100))
+_HEAD_BYTES = VALUE_BYTES + b"\r\n"
+FRAMING_LINES = frozenset(
     {
         b"connection",
         b"content-length",
@@ -218,7 +219,7 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
     for row in rows:
         line, low = read_line(row)
         lines.append(line)
-        if low in _SPECIAL:
+        if low in FRAMING_LINES:
             special.setdefault(low, []).append(line[1])
     framing: Framing | None = None
     if method != b"HEAD" and status >= _FIRST_FINAL and status not in _BODYLESS:
@@ -267,7 +268,7 @@ def _special(lines: Lines) -> Special:
     """Return the values of the lines that say how a message is read."""
     found: Special = {}
     for name, value in lines:
-        if (low := name.lower()) in _SPECIAL:
+        if (low := name.lower()) in FRAMING_LINES:
             if low in found:
                 found[low].append(value)
             else:

@@ -30,6 +30,7 @@ from deuz_proxy.calls import (
     Incoming,
     Lines,
     first_values,
+    header,
 )
 from deuz_proxy.config.endpoints import UNTOUCHED
 from deuz_proxy.config.model import Config
@@ -55,6 +56,9 @@ _SESSIONS = (
     b"x-opencode-session",
     b"x-conversation-id",
 )
+_PARENT = b"traceparent"
+# Lines whose values decide, beside those that the config names.
+_DECISIVE = frozenset({*_CREDENTIALS, *_SESSIONS, b"x-deuz-mode", b"content-encoding"})
 _SIGNED = b"AWS4-"
 _SCOPE_NAME = re.compile(rb"[A-Za-z0-9._@:+-]{1,128}")
 
@@ -68,7 +72,7 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
     letterhead, at = incoming.letterhead, runtime.clock()
     admission = letterhead.admission
     if admission is None or admission.config is not runtime.config:
-        admission = letterhead.admission = judge_head(incoming, runtime.config)
+        admission = letterhead.admission = _admission(incoming, runtime.config)
     make_trace = runtime.new_trace
     # The first ones in the order of the fields: by name, each is looked for.
     return Call(
@@ -87,6 +91,20 @@ def admit_call(incoming: Incoming, runtime: Runtime) -> Call:
     )
 
 
+def _admission(incoming: Incoming, config: Config) -> Admission:
+    """Return what the head decides; most of it, an earlier one may have decided."""
+    letterhead = incoming.letterhead
+    earlier = letterhead.earlier[0]
+    if earlier is None or earlier.config is not config:
+        return judge_head(incoming, config)
+    changed = {name.lower() for (name, _), _ in letterhead.changes}
+    if not earlier.decisive.isdisjoint(changed):
+        return judge_head(incoming, config)
+    if _PARENT not in changed:
+        return earlier
+    return replace(earlier, traceparent=_traceparent(header(incoming.headers, _PARENT)))
+
+
 def judge_head(incoming: Incoming, config: Config) -> Admission:
     """Return what the request's head decides: where it goes, and whose it is.
 
@@ -101,21 +119,41 @@ def judge_head(incoming: Incoming, config: Config) -> Admission:
         configured = lowered(configured, b"observe")
     target = lowered(configured, lines.get(b"x-deuz-mode"))
     codings = content_codings(headers) if b"content-encoding" in lines else ()
-    parent = lines.get(b"traceparent")
     return Admission(
         config=config,
         target=target,
         identity=identify(lines, target, config),
         passthrough=_why_not_read(incoming, target, codings),
-        traceparent=parent.decode("latin-1") if parent else None,
+        traceparent=_traceparent(lines.get(_PARENT)),
         codings=codings,
         is_signed=is_signed,
         is_apart=configured.mode == "compile" and target.mode != "compile",
+        decisive=_DECISIVE.union(
+            [name.lower().encode() for name in config.scope.headers]
+        ),
     )
 
 
+def _traceparent(parent: bytes | None) -> str | None:
+    return parent.decode("latin-1") if parent else None
+
+
 def take_body(call: Call, runtime: Runtime) -> Call | None:
-    """Return the call with its body; None where that has not come whole.
+    """Return the call with its body; None where that is to be waited for, or unpacked.
+
+    Raises:
+        BodyTooLarge: the body is over the limit.
+        RequestMalformed: the body's framing is broken.
+    """
+    if call.codings:
+        return None
+    limit_bytes = runtime.config.limits.max_body_bytes
+    body = call.incoming.body_here(limit_bytes=limit_bytes)
+    return None if body is None else replace(call, body=body)
+
+
+async def read_body(call: Call, runtime: Runtime, watch: Watch) -> Call:
+    """Return the call with its body, once that has come whole.
 
     Raises:
         BodyTooLarge: the body is over the limit.
@@ -123,19 +161,9 @@ def take_body(call: Call, runtime: Runtime) -> Call | None:
     """
     limit_bytes = runtime.config.limits.max_body_bytes
     body = call.incoming.body_here(limit_bytes=limit_bytes)
-    return None if body is None else replace(call, body=body)
-
-
-async def read_body(call: Call, runtime: Runtime, watch: Watch) -> Call:
-    """Return the call with its body, once that has come.
-
-    Raises:
-        BodyTooLarge: the body is over the limit.
-        RequestMalformed: the body's framing is broken.
-    """
-    limit_bytes = runtime.config.limits.max_body_bytes
-    with watch.waiting():
-        body = await call.incoming.read_body(limit_bytes=limit_bytes)
+    if body is None:
+        with watch.waiting():
+            body = await call.incoming.read_body(limit_bytes=limit_bytes)
     return replace(call, body=body)
 
 
@@ -195,9 +223,9 @@ def identify(lines: Lines, target: Target, config: Config) -> Identity:
     place = (target.upstream, target.api, scope, "" if name != "" else "?")
     root = scope_root(credential, scope="\0".join(place))
     session = None
-    for header in _SESSIONS:
-        if header in lines:
-            session = lines[header]
+    for named in _SESSIONS:
+        if named in lines:
+            session = lines[named]
             break
     return Identity(
         root=root,

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deuz_proxy.calls import Outgoing
 from deuz_proxy.edge.http1_framing import Chunked, Length, NotHttp
 from deuz_proxy.edge.http1_letterhead import HeadReader
 from deuz_proxy.edge.http1_wire import HeadTooLong, RequestHead, read_request
@@ -107,7 +108,82 @@ def test_a_head_that_ends_inside_the_last_ones_parts_is_not_like_it() -> None:
         reader.read(text.replace(b"55", b""))
 
 
-def test_heads_without_a_length_are_read_each_time() -> None:
+NAMES = (
+    b"X-Key",
+    b"traceparent",
+    b"X-Key",
+    b"Expect",
+    b"Connection",
+    b"Content-Length",
+)
+VALUES = (
+    b"1",
+    b"22",
+    b"0",
+    b" 5\t",
+    b"",
+    b"a: b",
+    b"close",
+    b"100-continue",
+    b"\xe9",
+    b"\n",
+)
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(VALUES), min_size=6, max_size=6), max_size=4),
+    st.sampled_from([6, 5, 3]),
+)
+def test_heads_that_differ_in_any_values_are_read_as_they_are(
+    heads: list[list[bytes]], count: int
+) -> None:
+    reader = HeadReader(100)
+
+    for values in heads:
+        text = head(*map(b":".join, zip(NAMES[:count], values, strict=False)))
+        try:
+            expected = read_request(text)
+        except NotHttp:
+            with pytest.raises(NotHttp):
+                reader.read(text)
+        else:
+            assert same_reading(reader.read(text), expected)
+
+
+def test_a_value_that_changed_is_told_with_what_was_made_of_the_last_head() -> None:
+    reader, outgoing = HeadReader(100), Outgoing("base", "/", b"before", b"behind")
+    first = reader.read(stated(b"5"))
+    first.letterhead.outgoing = outgoing
+
+    second = reader.read(stated(b"66", key=b"l"))
+    third = reader.read(stated(b"7", key=b"l"))
+
+    assert second.letterhead.changes == [((b"X-Key", b"k"), (b"X-Key", b"l"))]
+    assert second.letterhead.earlier == (None, outgoing)
+    assert third.letterhead is second.letterhead
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        head(b"X-key: k", b"Content-length:  5 \t", b"A: 1"),
+        head(b"A: 1", b"X-Key: k", b"Content-length:  5 \t"),
+        stated(b"0"),
+        stated(b"5").replace(b"Host: a", b"Host: b"),
+        stated(b"5").replace(b"/v1/x", b"/v1/y"),
+        head(b"X-Key: k", b"Content-length:  5 \t"),
+    ],
+)
+def test_of_a_head_that_differs_in_more_than_values_nothing_is_taken_over(
+    other: bytes,
+) -> None:
+    reader = HeadReader(100)
+    reader.read(stated(b"5")).letterhead.outgoing = Outgoing("base", "/", b"", b"")
+
+    assert reader.read(other).letterhead.earlier == (None, None)
+
+
+def test_heads_without_a_length_have_a_framing_each() -> None:
     reader, text = HeadReader(100), head(b"Transfer-Encoding: chunked")
 
     first, second = reader.read(text), reader.read(text)

@@ -3,11 +3,12 @@ from dataclasses import replace
 
 import pytest
 
+from deuz_proxy.calls import Letterhead
 from deuz_proxy.errors import UnknownUpstream
 from deuz_proxy.observe.events import Trace
 from deuz_proxy.observe.trace import make_trace, sampler_named
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.stages.admit import admit_call
+from deuz_proxy.stages.admit import admit_call, judge_head
 from deuz_testing.bodies import anthropic_body, chat_body, user
 from deuz_testing.conversation import admitted
 from deuz_testing.line import Told, make_config, make_runtime
@@ -81,6 +82,59 @@ def test_what_a_letterhead_decided_holds_for_the_next_request_under_it(
     assert two.target is one.target
     assert two.headers == lines[:2]
     assert (two.id, two.incoming) != (one.id, one.incoming)
+
+
+LINES = {
+    b"Authorization": b"Bearer k",
+    b"traceparent": b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01",
+    b"X-Request-Id": b"1",
+    b"x-deuz-scope": b"s",
+    b"Session-Id": b"s",
+    b"x-deuz-mode": b"observe",
+    b"content-encoding": b"gzip",
+    b"anthropic-version": b"2023-06-01",
+}
+
+
+@pytest.mark.parametrize("changed", LINES)
+@pytest.mark.parametrize("value", [b"", b"off", b"AWS4-x", b"00-" + b"c" * 32])
+def test_what_changed_lines_decide_is_decided_anew(
+    runtime: Runtime, changed: bytes, value: bytes
+) -> None:
+    first = given(*LINES.items())
+    admit_call(first, runtime)
+    lines = tuple({**LINES, changed: value}.items())
+    change = ((changed, LINES[changed]), (changed, value))
+    like = Letterhead(first.letterhead, [change])
+
+    admit_call(GivenRequest(BODY, headers=lines, letterhead=like), runtime)
+
+    assert like.admission == judge_head(given(*lines), runtime.config)
+
+
+def test_what_an_id_of_a_request_does_not_decide_is_taken_over(
+    runtime: Runtime,
+) -> None:
+    first = given(*LINES.items())
+    admit_call(first, runtime)
+    change = ((b"X-Request-Id", b"1"), (b"X-Request-Id", b"2"))
+    like = Letterhead(first.letterhead, [change])
+    request = GivenRequest(BODY, headers=first.headers, letterhead=like)
+
+    admit_call(request, runtime)
+
+    assert like.admission is first.letterhead.admission
+
+
+def test_what_another_config_decided_is_not_taken_over(runtime: Runtime) -> None:
+    first = given(*LINES.items())
+    admit_call(first, runtime)
+    request = GivenRequest(
+        BODY, headers=first.headers, letterhead=Letterhead(first.letterhead)
+    )
+    other = replace(runtime, config=runtime.config.model_copy(update={"routes": []}))
+
+    assert admit_call(request, other).target.mode == "observe"
 
 
 def test_another_config_decides_anew(runtime: Runtime) -> None:
