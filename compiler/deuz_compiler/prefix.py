@@ -150,22 +150,18 @@ def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix
     lead = envelope.lead
     digests: list[bytes] = []
     tokens: list[bytes] = []
-    total = 0
     for piece in surface.pieces:
         if isinstance(piece, Element):
             digests.append(piece.digest[:DIGEST_BYTES])
-            tokens.append(struct.pack("<I", piece.tokens))
-            total += piece.tokens
+            tokens.append(piece.tokens.to_bytes(TOKEN_BYTES, "little"))
             continue
         start, end = max(0, piece.start - lead), max(0, piece.end - lead)
         digests.append(prefix.digests[start * DIGEST_BYTES : end * DIGEST_BYTES])
         tokens.append(prefix.tokens[start * TOKEN_BYTES : end * TOKEN_BYTES])
-        total += prefix.tokens_between(start, end)
+    shown = b"".join(tokens)
+    counts = struct.unpack(f"<{len(shown) // TOKEN_BYTES}I", shown)
     return msgspec.structs.replace(
-        prefix,
-        digests=b"".join(digests),
-        tokens=b"".join(tokens),
-        history_tokens=total,
+        prefix, digests=b"".join(digests), tokens=shown, history_tokens=sum(counts)
     )
 
 

@@ -29,6 +29,9 @@ from deuz_compiler.wires.turns import NO_TURNS, Turns
 Operations = Mapping[int, Sequence[Operation]]
 PartSpan = Callable[[str, bytes, int], tuple[int, int]]
 
+# A tuple, not a union: that would be made anew for each operation looked at.
+_APPENDED = (Append, TailCopy)
+
 
 class Element(msgspec.Struct, frozen=True, gc=False):
     """One piece of the outgoing history: a turn, a block or a summary."""
@@ -127,7 +130,7 @@ def project(
     joined_at = _joined_turn(envelope, operations, fold_at, fold)
     edits: list[Edit] = []
     pieces = _Pieces()
-    shown: list[int] = []
+    placed: list[tuple[int, Append | TailCopy]] = []
     written = _with_ending(operations, ending)
     for index in _touched(envelope, written, first, fold_at, fold):
         if fold and index == first:
@@ -136,8 +139,7 @@ def project(
             for turn in kept_turns(fold, fold_at):
                 stubs = _stub_edits(envelope, turn, written.get(turn, ()), part_span)
                 pieces.keep(turn, _stubbed(envelope, turn, stubs) if stubs else None)
-                pieces.add(turn, _elements(operations, turn))
-                shown.append(turn)
+                pieces.add(turn, _put(operations, turn, placed))
             continue
         stubs = _stub_edits(envelope, index, written[index], part_span)
         edits += stubs
@@ -145,9 +147,7 @@ def project(
             pieces.replace(index, index, _stubbed(envelope, index, stubs))
         if index != joined_at:
             edits += _appends(envelope, index, _appended(written, index))
-        pieces.add(index, _elements(operations, index))
-        shown.append(index)
-    placed = [(turn, each) for turn in shown for each in _appended(operations, turn)]
+        pieces.add(index, _put(operations, index, placed))
     return Surface(
         edits=tuple(edits),
         pieces=pieces.end(len(envelope.turns)),
@@ -234,15 +234,22 @@ def outbound_offset(edits: Sequence[Edit], offset: int) -> int:
 def _longest_fold(
     envelope: Envelope, operations: Operations
 ) -> tuple[int, Fold | None]:
-    for index in range(len(envelope.turns) - 1, -1, -1):
-        for operation in operations.get(index, ()):
-            if isinstance(operation, Fold) and operation.turns <= index + 1:
-                return index, operation
-    return -1, None
+    last = len(envelope.turns)
+    folds = [
+        (index, operation)
+        for index, held in operations.items()
+        for operation in held
+        if isinstance(operation, Fold) and operation.turns <= index + 1 <= last
+    ]
+    return max(folds, key=_at, default=(-1, None))
+
+
+def _at(fold: tuple[int, Fold]) -> int:
+    return fold[0]
 
 
 def _appended(operations: Operations, index: int) -> list[Append | TailCopy]:
-    return [o for o in operations.get(index, ()) if isinstance(o, Append | TailCopy)]
+    return [o for o in operations.get(index, ()) if isinstance(o, _APPENDED)]
 
 
 def _with_ending(operations: Operations, ending: Ending | None) -> Operations:
@@ -279,8 +286,13 @@ def _joined_turn(
     return None if TURN in forms else first - 1
 
 
-def _elements(operations: Operations, turn: int) -> list[Element]:
-    return [_ours(o.text, o.tokens, turn) for o in _appended(operations, turn)]
+def _put(
+    operations: Operations, turn: int, placed: list[tuple[int, Append | TailCopy]]
+) -> list[Element]:
+    """Return what is ours behind the turn, as elements; note it as placed."""
+    appended = _appended(operations, turn)
+    placed += [(turn, each) for each in appended]
+    return [_ours(each.text, each.tokens, turn) for each in appended]
 
 
 def _fold(
@@ -330,11 +342,11 @@ def _stub_edits(
     operations: Sequence[Operation],
     part_span: PartSpan,
 ) -> list[Edit]:
-    turn = envelope.turns[index]
-    raw = envelope.body[turn.start : turn.end]
     edits = []
     for operation in operations:
         if isinstance(operation, Prune):
+            turn = envelope.turns[index]
+            raw = envelope.body[turn.start : turn.end]
             for part, text in operation.stubs:
                 start, end = part_span(envelope.wire, raw, part)
                 edits.append(Edit(turn.start + start, turn.start + end, text))

@@ -38,5 +38,7 @@ def asks_to_condense(envelope: Envelope) -> bool:
 
 
 def _is_asking(body: bytes, start: int, end: int) -> bool:
-    ends = ((start, min(end, start + _END_BYTES)), (max(start, end - _END_BYTES), end))
-    return any(body.find(words, *place) >= 0 for place in ends for words in _ASKING)
+    if end - start > 2 * _END_BYTES:
+        ends = ((start, start + _END_BYTES), (end - _END_BYTES, end))
+        return any(_is_asking(body, *place) for place in ends)
+    return any(body.find(words, start, end) >= 0 for words in _ASKING)

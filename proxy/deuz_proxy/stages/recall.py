@@ -42,6 +42,7 @@ from deuz_proxy.runtime import Runtime
 
 _COMPILING = ("shadow", "compile")
 _LONGEST_QUERY = 2000
+_DECIDING = (Append, Bare)
 
 Answer = tuple[SourceAnswer, Sequence[Candidate]]
 
@@ -192,7 +193,12 @@ def _due_place(
 
 
 def _is_decided(operations: Sequence[Operation]) -> bool:
-    return any(isinstance(operation, Append | Bare) for operation in operations)
+    # A loop and a tuple: for each turn of the user's in a history, what is made on the
+    # way otherwise costs more than the question.
+    for operation in operations:  # noqa: SIM110
+        if isinstance(operation, _DECIDING):
+            return True
+    return False
 
 
 def _undecided(

@@ -263,7 +263,7 @@ def _placements(story: Story) -> tuple[Placement, ...]:
             story,
             block.turn,
             block.append,
-            tuple(f"{r.source}/{r.record_id}" for r in block.append.records),
+            tuple([f"{r.source}/{r.record_id}" for r in block.append.records]),
         )
         for block in compiled.surface.blocks
     ]
