@@ -35,6 +35,10 @@ _TWO_BYTES = 1 << 14
 _UNSIGNED = (1 << 64) - 1
 
 
+ITEM = 2
+"""The field of an envelope that spans, or metrics, are members of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """Who speaks: around all that is sent. Spans and metrics have the same one."""
@@ -44,13 +48,11 @@ class Envelope:
     version: str
 
     def seal(self, items: Iterable[bytes]) -> bytes:
-        """Return the request with these spans, or with these metrics."""
+        """Return the request with these spans, or metrics, each written as `ITEM`."""
         scope = write_text(1, self.scope) + write_text(2, self.version)
-        said = [write_message(1, scope)]
-        for item in items:
-            said += (b"\x12", write_varint(len(item)), item)
+        said = b"".join((write_message(1, scope), *items))
         resource = write_message(1, write_attributes(1, self.resource))
-        return write_message(1, resource + write_message(2, b"".join(said)))
+        return write_message(1, resource + write_message(2, said))
 
 
 def write_attributes(field: int, said: Mapping[str, AttributeValue | None]) -> bytes:

@@ -19,6 +19,7 @@ from deuz_proxy.observe.catalog import Metric
 from deuz_proxy.observe.names import ERROR_TYPE
 from deuz_proxy.observe.vocabulary import NONE
 from deuz_proxy.sinks.otlp_bytes import (
+    ITEM,
     Envelope,
     pack_double,
     pack_fixed64,
@@ -54,8 +55,11 @@ class Snapshot:
     def take(self, now_ns: int) -> bytes:
         """Return the request with every metric that has a series, at this moment."""
         return self._envelope.seal(
-            self._metric(
-                metric, list(_points(metric, samples, self._started_ns, now_ns))
+            write_message(
+                ITEM,
+                self._metric(
+                    metric, list(_points(metric, samples, self._started_ns, now_ns))
+                ),
             )
             for registry, metrics in self._registered
             for metric, samples in _families(registry, metrics)

@@ -1,7 +1,9 @@
-"""Finished requests wait here until their spans are written and sent, in batches.
+"""Spans of finished requests wait here until they are sent, in batches.
 
 Rules:
-- Handing over never waits and keeps only the event: another thread makes its spans.
+- Handing over never waits. Spans are written where requests finish, a few requests at
+  once: a thread that writes hundreds takes the interpreter from each request meanwhile.
+- Another thread sends, and writes only what too few came for.
 - The queue is bounded; where it is full the oldest request goes, counted as lost.
 - A request that is not sampled costs nothing.
 - The limits are those that the SDKs' batches have, by the same variables.
@@ -9,12 +11,16 @@ Rules:
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from deuz_proxy.observe.events import Event, RequestFinished
 from deuz_proxy.sinks.otlp_logs import QuietLog
 from deuz_proxy.sinks.otlp_send import Sending
+
+# Some 20 µs each; more at once would be felt by the request that comes next, and one by
+# one the same code is found in no cache.
+_WRITTEN_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +45,28 @@ def batch_limits(environment: Mapping[str, str]) -> BatchLimits:
 
 
 class SpanBatches:
-    """A listener. `offered` is the event loop's, the other counts the thread's."""
+    """A listener. `offered` is the event loop's, the other counts the thread's.
+
+    `write` returns the bytes of a request's spans, `seal` what is sent of several.
+    """
 
     def __init__(
         self,
-        write: Callable[[Sequence[RequestFinished]], bytes],
+        write: Callable[[RequestFinished], bytes],
+        seal: Callable[[Iterable[bytes]], bytes],
         sender: Sending,
         limits: BatchLimits,
         log: QuietLog,
     ) -> None:
         self._write = write
+        self._seal = seal
         self._sender = sender
         self._limits = limits
         self._log = log
-        self._queue: deque[RequestFinished] = deque(maxlen=limits.queued)
+        self._fresh: deque[RequestFinished] = deque()
+        self._writing = threading.Lock()
+        # Bytes of one request each; none where they could not be written.
+        self._queue: deque[bytes] = deque(maxlen=limits.queued)
         self._is_due = threading.Event()
         self._is_closing = False
         self._is_given_up = False
@@ -67,15 +81,23 @@ class SpanBatches:
         self._thread.start()
 
     def __call__(self, event: Event) -> None:
-        """Offer a finished request; its spans are made when it is its turn."""
+        """Offer a finished request."""
         if type(event) is not RequestFinished:
             return
         trace = event.trace
         if trace is None or not trace.is_sampled:
             return
-        self._queue.append(event)
+        self._fresh.append(event)
         # In this order: the thread must not take one under way for lost.
         self.offered += 1
+        if len(self._fresh) < min(_WRITTEN_AT_ONCE, self._limits.at_once):
+            return
+        # Where the thread writes just now, these are left to the next request.
+        if self._writing.acquire(blocking=False):
+            try:
+                self._write_fresh()
+            finally:
+                self._writing.release()
         if len(self._queue) >= self._limits.at_once and not self._is_due.is_set():
             self._is_due.set()
 
@@ -96,32 +118,49 @@ class SpanBatches:
             self._is_due.clear()
             # After the delay whatever there is goes; what comes meanwhile can wait.
             self._send_from(self._limits.at_once if is_full else 1)
+        with self._writing:
+            self._write_fresh()
         while self._queue and not self._is_given_up:
             self._send_batch()
         self._sender.close()
 
     def _send_from(self, least: int) -> None:
+        with self._writing:
+            self._write_fresh()
         while len(self._queue) >= least and not self._is_given_up:
             self._send_batch()
             least = self._limits.at_once
+
+    def _write_fresh(self) -> None:
+        """Write what waits for it; by one thread at a time."""
+        for _ in range(len(self._fresh)):
+            try:
+                written = self._write(self._fresh[0])
+            except Exception as fault:  # noqa: BLE001  # One bad request must not be the last.
+                self._log.complain("traces", type(fault).__name__)
+                written = b""
+            # In this order, for the same reason: in both for a moment, never in none.
+            self._queue.append(written)
+            self._fresh.popleft()
 
     def _send_batch(self) -> None:
         self._tell_lost()
         count = min(len(self._queue), self._limits.at_once)
         batch = [self._queue.popleft() for _ in range(count)]
+        written = [each for each in batch if each]
         try:
-            is_through = self._sender.send(self._write(batch))
-        except Exception as fault:  # noqa: BLE001  # One bad batch must not be the last.
+            is_through = bool(written) and self._sender.send(self._seal(written))
+        except Exception as fault:  # noqa: BLE001  # Nor must one bad batch.
             self._log.complain("traces", type(fault).__name__)
             is_through = False
-        if is_through:
-            self.delivered += count
-        else:
-            self.failed += count
+        delivered = len(written) if is_through else 0
+        self.delivered += delivered
+        self.failed += count - delivered
 
     def _tell_lost(self) -> None:
         offered = self.offered
-        lost = offered - self.delivered - self.failed - len(self._queue)
+        waiting = len(self._queue) + len(self._fresh)
+        lost = offered - self.delivered - self.failed - waiting
         if lost > self._lost:
             self._log.complain("traces", "queue_full")
             self._lost = lost

@@ -8,7 +8,7 @@ Rules:
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
@@ -18,7 +18,7 @@ from deuz_proxy.observe.trace import NewId
 from deuz_proxy.sinks.genai import GenAiSink
 from deuz_proxy.sinks.metric_pusher import MetricPusher
 from deuz_proxy.sinks.otlp import Target, Targets, service_resource
-from deuz_proxy.sinks.otlp_bytes import Envelope
+from deuz_proxy.sinks.otlp_bytes import ITEM, Envelope, write_message
 from deuz_proxy.sinks.otlp_http import FindProxy, HttpWay, no_proxy
 from deuz_proxy.sinks.otlp_logs import QuietLog
 from deuz_proxy.sinks.otlp_metrics import Snapshot
@@ -100,13 +100,11 @@ def open_telemetry(
     if targets.traces is not None:
         writer = SpanWriter(identity.conventions, identity.new_id)
 
-        def write(events: Sequence[RequestFinished]) -> bytes:
-            return envelope.seal(
-                span for event in events for span in writer.write(event)
-            )
+        def write(event: RequestFinished) -> bytes:
+            return b"".join([write_message(ITEM, s) for s in writer.write(event)])
 
         sender = _sender(targets.traces, find_proxy, log)
-        spans = SpanBatches(write, sender, targets.batches, log)
+        spans = SpanBatches(write, envelope.seal, sender, targets.batches, log)
     if targets.metrics is not None:
         genai = GenAiSink(prometheus.bounds, identity.conventions)
         registered = (

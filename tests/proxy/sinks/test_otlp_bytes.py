@@ -13,6 +13,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from deuz_proxy.sinks.otlp_bytes import (
+    ITEM,
     AttributeValue,
     Envelope,
     number_writer,
@@ -84,10 +85,10 @@ def test_text_and_number_land_in_their_fields() -> None:
 
 def test_spans_and_metrics_have_the_same_envelope() -> None:
     envelope = Envelope({"service.name": "x"}, "scope", "1.2")
-    items = [write_text(5, "a"), write_text(5, "b")]
+    items = [write_message(ITEM, write_text(5, name)) for name in ("a", "b")]
 
     spans = ExportTraceServiceRequest.FromString(envelope.seal(items)).resource_spans
-    named = envelope.seal([write_text(1, "c")])
+    named = envelope.seal([write_message(ITEM, write_text(1, "c"))])
     metrics = ExportMetricsServiceRequest.FromString(named).resource_metrics
 
     for (group,) in (spans, metrics):

@@ -1,5 +1,5 @@
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -28,8 +28,8 @@ class Keeping:
         self.is_closed = False
         self.is_given_up = False
 
-    def write(self, events: Sequence[RequestFinished]) -> bytes:
-        return ",".join(event.request_id for event in events).encode()
+    def seal(self, written: Iterable[bytes]) -> bytes:
+        return b",".join(written)
 
     def send(self, body: bytes) -> bool:
         self.began.set()
@@ -46,8 +46,16 @@ class Keeping:
         self.is_closed = True
 
 
-def batches(to: Keeping, limits: BatchLimits = SLOW) -> SpanBatches:
-    return SpanBatches(to.write, to, limits, QuietLog(lambda: 0.0))
+def request_id(event: RequestFinished) -> bytes:
+    return event.request_id.encode()
+
+
+def batches(
+    to: Keeping,
+    limits: BatchLimits = SLOW,
+    write: Callable[[RequestFinished], bytes] = request_id,
+) -> SpanBatches:
+    return SpanBatches(write, to.seal, to, limits, QuietLog(lambda: 0.0))
 
 
 def tell(sink: SpanBatches, count: int, first: int = 0) -> None:
@@ -109,16 +117,35 @@ def test_batch_that_did_not_get_through_has_failed() -> None:
     assert (sink.offered, sink.delivered, sink.failed) == (3, 0, 3)
 
 
-def test_batch_that_cannot_be_written_is_not_the_last() -> None:
+def test_request_that_cannot_be_written_has_failed_alone() -> None:
     kept = Keeping()
 
-    def write(events: Sequence[RequestFinished]) -> bytes:
-        if events[0].request_id == "0":
+    def write(event: RequestFinished) -> bytes:
+        if event.request_id == "1":
             raise ValueError("CANARY")
-        return kept.write(events)
+        return request_id(event)
+
+    sink = batches(kept, write=write)
+    with heard_at_root() as heard:
+        tell(sink, 3)
+        sink.close()
+
+    assert kept.batches == [["0", "2"]]
+    assert (sink.delivered, sink.failed) == (2, 1)
+    assert "ValueError" in text_of(heard)
+    assert "CANARY" not in text_of(heard)
+
+
+def test_batch_that_cannot_be_sealed_is_not_the_last() -> None:
+    kept = Keeping()
+
+    def seal(written: Iterable[bytes]) -> bytes:
+        if b"0" in written:
+            raise ValueError("CANARY")
+        return kept.seal(written)
 
     limits = BatchLimits(delay_seconds=600.0, queued=100, at_once=1)
-    sink = SpanBatches(write, kept, limits, QuietLog(lambda: 0.0))
+    sink = SpanBatches(request_id, seal, kept, limits, QuietLog(lambda: 0.0))
     with heard_at_root() as heard:
         tell(sink, 2)
         sink.close()
@@ -127,6 +154,35 @@ def test_batch_that_cannot_be_written_is_not_the_last() -> None:
     assert (sink.delivered, sink.failed) == (1, 1)
     assert "ValueError" in text_of(heard)
     assert "CANARY" not in text_of(heard)
+
+
+def test_batch_of_which_nothing_could_be_written_is_not_sent() -> None:
+    kept = Keeping()
+    sink = batches(kept, write=lambda _: b"")
+
+    tell(sink, 3)
+    sink.close()
+
+    assert kept.batches == []
+    assert sink.failed == 3
+
+
+def test_sending_thread_writes_the_spans_of_a_few_requests_only() -> None:
+    """One that writes them all takes the interpreter from every request meanwhile."""
+    writers: list[int] = []
+
+    def write(event: RequestFinished) -> bytes:
+        writers.append(threading.get_ident())
+        return request_id(event)
+
+    sink = batches(Keeping(), BatchLimits(600.0, queued=5_000, at_once=5_000), write)
+
+    tell(sink, 1_003)
+    assert set(writers) == {threading.get_ident()}
+    assert len(writers) == 1_000
+    sink.close()
+
+    assert len(writers) == sink.delivered == 1_003
 
 
 def test_given_up_sends_nothing_more() -> None:
