@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from deuz_proxy.observe.events import RequestFinished
 
-MOST_WAITING = 64
+MOST_WAITING = 32
 """More would be counted in one go for longer than a request should wait (0.3 ms)."""
 
 Kind = TypeVar("Kind")
@@ -31,16 +31,19 @@ class Backlog(Generic[Kind]):
         self,
         read_kind: Callable[[RequestFinished], Kind],
         count: Callable[[Kind, list[RequestFinished]], None],
+        *,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         self._read_kind = read_kind
         self._count = count
+        self._most_waiting = most_waiting
         self._waiting: deque[RequestFinished] = deque()
         self._counting = threading.Lock()
 
     def add(self, event: RequestFinished) -> None:
         """Take a request that is to be counted."""
         self._waiting.append(event)
-        if len(self._waiting) >= MOST_WAITING and self._counting.acquire(
+        if len(self._waiting) >= self._most_waiting and self._counting.acquire(
             blocking=False
         ):
             try:

@@ -21,6 +21,9 @@ from deuz_proxy.sinks.families import Bounds, Factory
 
 Labels = tuple[str, ...]
 
+# Seldom full at the same request as the one behind `/metrics`, which has 32.
+_MOST_WAITING = 40
+
 _read_alike = attrgetter("path", "wire", "model")
 
 
@@ -30,7 +33,9 @@ class GenAiSink:
     def __init__(self, bounds: Bounds, conventions: names.Conventions) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self.bounds = bounds
-        self._backlog = Backlog(_read_alike, self._count_alike)
+        self._backlog = Backlog(
+            _read_alike, self._count_alike, most_waiting=_MOST_WAITING
+        )
         self.registry.register(Settled(self._backlog))
         make = Factory(self.registry, bounds)
         is_newest = conventions.has_inference_metrics

@@ -104,3 +104,14 @@ def test_what_a_registry_shows_is_counted_first() -> None:
 
     assert list(registry.collect()) == []
     assert counted.total() == 1
+
+
+def test_two_backlogs_need_not_be_full_at_the_same_request() -> None:
+    counted = Counted()
+    waiting = Backlog(lambda event: event.route, counted, most_waiting=3)
+
+    add(waiting, 2)
+    assert counted.total() == 0
+    add(waiting, 1)
+
+    assert counted.total() == 3
