@@ -16,6 +16,7 @@ from deuz_compiler.surface import Element, Surface
 from deuz_compiler.wires.envelope import Envelope, Span
 from deuz_compiler.wires.rendered import has_marker, rendered_list
 from deuz_compiler.wires.scanning import quick_tokens
+from deuz_compiler.wires.turns import Turns
 
 DIGEST_BYTES = 8
 TOKEN_BYTES = 4
@@ -182,13 +183,14 @@ def _known_tools(envelope: Envelope, shared: Shared | None) -> Segment | None:
 def _known_system(envelope: Envelope, shared: Shared | None) -> Segment | None:
     if shared is None or envelope.lead != shared.lead or shared.lead > shared.turns:
         return None
-    span = envelope.system or _lead_span(envelope)
+    span = envelope.system
+    if span is None and envelope.lead:
+        span = _lead_span(envelope.turns, envelope.lead)
     return None if span is None else _same(shared.prefix.system, span, shared)
 
 
-def _lead_span(envelope: Envelope) -> Span | None:
-    turns = envelope.turns[: envelope.lead]
-    return Span(turns[0].start, turns[-1].end) if turns else None
+def _lead_span(turns: Turns, lead: int) -> Span:
+    return Span(turns.place(0)[0], turns.place(lead - 1)[1])
 
 
 def _same(known: Segment, span: Span, shared: Shared) -> Segment | None:
@@ -255,8 +257,8 @@ def _system(envelope: Envelope) -> Segment:
     turns = envelope.turns[: envelope.lead]
     digest = _digest(own.digest + turns.digests)
     tokens = own.tokens + turns.total_tokens
-    start, end = (own.start, own.end) if span else (turns[0].start, turns[-1].end)
-    return Segment(digest, tokens, start, end)
+    place = span or _lead_span(turns, envelope.lead)
+    return Segment(digest, tokens, place.start, place.end)
 
 
 def _digest(raw: bytes) -> bytes:

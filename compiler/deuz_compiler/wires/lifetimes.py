@@ -38,7 +38,7 @@ def cache_seconds(
         ahead_seconds = seconds_ahead(envelope)
     start = envelope.history.end
     if unmarked < len(turns):
-        start = turns[max(unmarked, len(turns) - _MARKED_TURNS)].start
+        start = turns.place(max(unmarked, len(turns) - _MARKED_TURNS))[0]
     asked = max(ahead_seconds, _longest_in(body[start:]))
     return asked or _USUAL_SECONDS.get(envelope.wire, _OTHERS_SECONDS)
 

@@ -121,7 +121,7 @@ def checkpoint_of(
         # A text has no turn to resume behind: offset 0 is no body's prefix.
         return Checkpoint(0, b"", 0, (), NO_TURNS, seed)
     count = _count_unmarked(body, turns)
-    offset = turns[count - 1].end if count else envelope.history.start + 1
+    offset = turns.place(count - 1)[1] if count else envelope.history.start + 1
     done, hasher = hashed or (0, xxhash.xxh3_128())
     if done > offset:
         done, hasher = 0, xxhash.xxh3_128()
@@ -141,9 +141,10 @@ def _count_unmarked(body: bytes, turns: Turns) -> int:
     """Return how many turns stand ahead of the first of the last ones with a marker."""
     count = len(turns)
     first = max(0, count - _MARKED_TAIL)
-    if count and has_marker(body[turns[first].start : turns[-1].end]):
+    if count and has_marker(body[turns.place(first)[0] : turns.place(count - 1)[1]]):
         for index in range(first, count):
-            if has_marker(body[turns[index].start : turns[index].end]):
+            start, end = turns.place(index)
+            if has_marker(body[start:end]):
                 return index
     return count
 
@@ -211,11 +212,6 @@ def _envelope(
     path: PathFacts,
 ) -> Envelope:
     members = _by_key(rules, body, found)
-    lead = 0
-    for turn in turns:
-        if turn.role != "system":
-            break
-        lead += 1
     history = members[rules.history]
     return Envelope(
         wire=rules.wire,
@@ -229,7 +225,7 @@ def _envelope(
         history=Span(history.start, history.end),
         before=tuple([m for m in found if m.end <= history.start]),
         turns=turns,
-        lead=lead,
+        lead=turns.count_leading("system"),
         is_params_last=rules.is_params_last,
         window_tokens=_read_limit(body, members, rules.windows),
         is_partial=rules.hidden in members,

@@ -81,7 +81,7 @@ class Turns(msgspec.Struct, frozen=True, array_like=True, eq=False):  # noqa: PL
             return self._part(first, max(first, end))
         index = range(len(self.kinds))[at]
         peek = self.peeks[self.kinds[index]]
-        start, end = place_in(self.places, index)
+        start, end = self.place(index)
         (tokens,) = _NUMBER.unpack_from(self.tokens, index * _NUMBER.size)
         digest = self.digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES]
         is_fresh, opens_calls = peek.is_fresh, peek.opens_calls
@@ -94,6 +94,17 @@ class Turns(msgspec.Struct, frozen=True, array_like=True, eq=False):  # noqa: PL
     def __reversed__(self) -> Iterator[Turn]:
         """Return each turn, the last one first."""
         return map(self.__getitem__, range(len(self.kinds) - 1, -1, -1))
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Return start and end of one turn, counted from the first."""
+        start, end = _PLACE.unpack_from(self.places, index * _PLACE.size)
+        return start, end
+
+    def count_leading(self, role: str) -> int:
+        """Return how many of the first turns have the role, up to another one."""
+        others = [at for at, peek in enumerate(self.peeks) if peek.role != role]
+        ends = [self.kinds.find(kind) for kind in others]
+        return min([end for end in ends if end >= 0], default=len(self.kinds))
 
     @property
     def total_tokens(self) -> int:

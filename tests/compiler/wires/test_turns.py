@@ -1,3 +1,5 @@
+from itertools import takewhile
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,7 +65,22 @@ def test_what_is_packed_is_what_comes_out(turns: list[Turn]) -> None:
     assert held.total_tokens == sum(turn.tokens for turn in turns)
     assert held.fresh == tuple(at for at, turn in enumerate(turns) if turn.is_fresh)
     spans = [place_in(held.places, at) for at in range(len(held))]
+    assert spans == [held.place(at) for at in range(len(held))]
     assert spans == [(turn.start, turn.end) for turn in turns]
+
+
+@given(TURNS)
+def test_leading_turns_of_a_role_end_with_the_first_of_another(
+    turns: list[Turn],
+) -> None:
+    leading = list(takewhile(lambda turn: turn.role == "system", turns))
+
+    assert packed(turns).count_leading("system") == len(leading)
+    for held in (packed(turns)[1:], packed(turns[::-1])[:2]):
+        plain = [turn.role for turn in held]
+        assert held.count_leading("user") == len(
+            list(takewhile(lambda role: role == "user", plain))
+        )
 
 
 @given(TURNS, st.integers(-9, 9), st.integers(-9, 9))
