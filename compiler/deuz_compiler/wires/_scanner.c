@@ -25,12 +25,20 @@ enum {
     MOST_NAMES = 12,
     MOST_ROLES = 15,
     NO_ROLE = MOST_ROLES,
+    MOST_TYPES = 14,
+    OTHER_TYPE = MOST_TYPES,
+    NO_TYPE,
+    MOST_MARKS = 4,
     MOST_KINDS = 64,
     NO_KIND = 255, /* Not at a glance: it is to be read. */
 };
 
 /* How the value of a named member looks, three bits each. */
 enum { ABSENT, NIL, BLANK_TEXT, TEXT, BLANK_LIST, LIST, OBJECT, OTHER };
+
+/* Where in a signature it says which types the blocks of a content have, a bit for each,
+   and whether there is more than one block. */
+enum { TYPES_AT = 4 + 3 * MOST_NAMES, MANY_AT = TYPES_AT + NO_TYPE + 1 };
 
 #define UNCLEAR ((int64_t)-1)
 
@@ -44,6 +52,9 @@ typedef struct {
     size_t size;
     size_t at;
     int has_escape; /* In the string that was passed last. */
+    int has_mark;   /* One of the marks was a name. */
+    const Word *marks;
+    size_t mark_count;
 } Walk;
 
 typedef struct {
@@ -58,10 +69,14 @@ typedef struct {
 
 typedef struct {
     Word history;
-    Word names[MOST_NAMES]; /* The first is the role's. */
+    Word names[MOST_NAMES]; /* The first is the role's, the second the content's. */
     size_t name_count;
     Word roles[MOST_ROLES];
     size_t role_count;
+    Word types[MOST_TYPES]; /* Of blocks; none: lists are not looked into. */
+    size_t type_count;
+    Word marks[MOST_MARKS];
+    size_t mark_count;
     Hashing hashing;
 } Spec;
 
@@ -420,10 +435,15 @@ static int skip_word(Walk *walk, const char *word, size_t length)
     return 1;
 }
 
-static int skip_key(Walk *walk)
+/* Pass the name of a member and its colon. */
+static int skip_name(Walk *walk, Word *name)
 {
+    name->text = walk->text + walk->at + 1;
     if (!skip_string(walk))
         return 0;
+    name->length = (size_t)(walk->text + walk->at - 1 - name->text);
+    for (size_t i = 0; i < walk->mark_count; i++)
+        walk->has_mark |= is_same(walk->marks[i], name->text, name->length);
     skip_space(walk);
     if (!take(walk, ':'))
         return 0;
@@ -452,6 +472,7 @@ static int skip_value(Walk *walk)
 {
     uint8_t closers[MOST_DEPTH];
     size_t depth = 0;
+    Word name;
     for (;;) {
         int opener = peek(walk);
         if (opener == '{' || opener == '[') {
@@ -462,7 +483,7 @@ static int skip_value(Walk *walk)
                 if (depth == MOST_DEPTH)
                     return 0;
                 closers[depth++] = (uint8_t)closer;
-                if (closer == '}' && !skip_key(walk))
+                if (closer == '}' && !skip_name(walk, &name))
                     return 0;
                 continue;
             }
@@ -481,7 +502,7 @@ static int skip_value(Walk *walk)
             depth--;
         }
         skip_space(walk);
-        if (closers[depth - 1] == '}' && !skip_key(walk))
+        if (closers[depth - 1] == '}' && !skip_name(walk, &name))
             return 0;
     }
 }
@@ -502,22 +523,102 @@ static int looks_like(const uint8_t *value, size_t length)
     }
 }
 
+/* Return which of the words this text is; their number if it is none. */
+static size_t index_of(const Word *words, size_t count, const uint8_t *text, size_t length)
+{
+    size_t index = 0;
+    while (index < count && !is_same(words[index], text, length))
+        index++;
+    return index;
+}
+
 static int64_t role_in(const Spec *spec, const uint8_t *value, size_t length)
 {
-    if (value[0] != '"')
-        return NO_ROLE;
-    for (size_t i = 0; i < spec->role_count; i++)
-        if (is_same(spec->roles[i], value + 1, length - 2))
-            return (int64_t)i;
-    return NO_ROLE;
+    size_t role = spec->role_count;
+    if (value[0] == '"')
+        role = index_of(spec->roles, spec->role_count, value + 1, length - 2);
+    return role < spec->role_count ? (int64_t)role : NO_ROLE;
+}
+
+/* What is told of the blocks of a content. */
+typedef struct {
+    int64_t types;
+    size_t count;
+    int is_unclear;
+} Blocks;
+
+/* Pass a block and note its type. */
+static int skip_block(Walk *walk, const Spec *spec, Blocks *blocks)
+{
+    static const Word type_word = {(const uint8_t *)"type", 4};
+    size_t type = NO_TYPE;
+    blocks->count++;
+    if (peek(walk) != '{') {
+        blocks->is_unclear = 1;
+        return skip_value(walk);
+    }
+    walk->at++;
+    skip_space(walk);
+    while (!take(walk, '}')) {
+        const uint8_t *value;
+        Word name;
+        if (!skip_name(walk, &name))
+            return 0;
+        /* An escape may spell the word, or the type. */
+        blocks->is_unclear |= walk->has_escape;
+        value = walk->text + walk->at;
+        if (!skip_value(walk))
+            return 0;
+        if (is_same(type_word, name.text, name.length)) {
+            size_t length = (size_t)(walk->text + walk->at - value);
+            blocks->is_unclear |= type != NO_TYPE || *value != '"' || walk->has_escape;
+            type = OTHER_TYPE;
+            if (*value == '"')
+                type = index_of(spec->types, spec->type_count, value + 1, length - 2);
+            if (type == spec->type_count)
+                type = OTHER_TYPE;
+        }
+        skip_space(walk);
+        if (peek(walk) != '}') {
+            if (!take(walk, ','))
+                return 0;
+            skip_space(walk);
+            /* No closing bracket behind a comma. */
+            if (peek(walk) != '"')
+                return 0;
+        }
+    }
+    blocks->types |= (int64_t)1 << type;
+    return 1;
+}
+
+/* Pass a list of blocks. */
+static int skip_content(Walk *walk, const Spec *spec, Blocks *blocks)
+{
+    walk->at++;
+    skip_space(walk);
+    if (take(walk, ']'))
+        return 1;
+    for (;;) {
+        if (!skip_block(walk, spec, blocks))
+            return 0;
+        skip_space(walk);
+        if (take(walk, ']'))
+            return 1;
+        if (!take(walk, ','))
+            return 0;
+        skip_space(walk);
+    }
 }
 
 /* Pass a turn and note what its named members look like. */
 static int skip_turn(Walk *walk, const Spec *spec, int64_t *signature)
 {
     int64_t seen = 0, role = NO_ROLE;
+    Blocks blocks = {0, 0, 0};
     int is_unclear = 0;
     *signature = UNCLEAR;
+    walk->has_mark = 0;
     if (!spec->name_count || peek(walk) != '{')
         return skip_value(walk);
     walk->at++;
@@ -525,22 +626,20 @@ static int skip_turn(Walk *walk, const Spec *spec, int64_t *signature)
     if (take(walk, '}'))
         return 1;
     for (;;) {
-        const uint8_t *key = walk->text + walk->at + 1;
-        size_t start, name = 0;
-        if (!skip_string(walk))
+        size_t start, name;
+        Word word;
+        if (!skip_name(walk, &word))
             return 0;
         /* An escape may spell any of the names. */
         is_unclear |= walk->has_escape;
-        size_t length = (size_t)(walk->text + walk->at - 1 - key);
-        while (name < spec->name_count && !is_same(spec->names[name], key, length))
-            name++;
-        skip_space(walk);
-        if (!take(walk, ':'))
-            return 0;
-        skip_space(walk);
+        name = index_of(spec->names, spec->name_count, word.text, word.length);
         start = walk->at;
-        if (!skip_value(walk))
+        if (name == 1 && spec->type_count && peek(walk) == '[') {
+            if (!skip_content(walk, spec, &blocks))
+                return 0;
+        } else if (!skip_value(walk)) {
             return 0;
+        }
         if (name < spec->name_count) {
             const uint8_t *value = walk->text + start;
             int shift = 4 + 3 * (int)name;
@@ -556,8 +655,11 @@ static int skip_turn(Walk *walk, const Spec *spec, int64_t *signature)
             return 0;
         skip_space(walk);
     }
+    /* In blocks, marks may stand that are not rendered. */
+    is_unclear |= blocks.is_unclear | (blocks.count && walk->has_mark);
     if (!is_unclear && role != NO_ROLE)
-        *signature = seen | role;
+        *signature = seen | role | blocks.types << TYPES_AT
+                     | (int64_t)(blocks.count > 1) << MANY_AT;
     return 1;
 }
 
@@ -686,16 +788,31 @@ static int scan_body(Walk *walk, const Spec *spec, int from, Found *found)
 }
 
 /* Read words that a NUL each ends; return how many there are, at most `most`. */
-static size_t read_words(const uint8_t *text, size_t size, Word *words, size_t most)
+static size_t read_words(Word text, Word *words, size_t most)
 {
     size_t count = 0, start = 0;
-    for (size_t at = 0; at < size && count < most; at++) {
-        if (text[at])
+    for (size_t at = 0; at < text.length && count < most; at++) {
+        if (text.text[at])
             continue;
-        words[count++] = (Word){text + start, at - start};
+        words[count++] = (Word){text.text + start, at - start};
         start = at + 1;
     }
     return count;
+}
+
+static void read_spec(Spec *spec, Word history, Word names, Word roles, Word types,
+                      Word marks)
+{
+    spec->history = history;
+    spec->name_count = read_words(names, spec->names, MOST_NAMES);
+    spec->role_count = read_words(roles, spec->roles, MOST_ROLES);
+    spec->type_count = read_words(types, spec->types, MOST_TYPES);
+    spec->mark_count = read_words(marks, spec->marks, MOST_MARKS);
+}
+
+static Walk begin_walk(const Spec *spec, const uint8_t *body, size_t size, size_t at)
+{
+    return (Walk){body, size, at, 0, 0, spec->marks, spec->mark_count};
 }
 
 #ifndef WITHOUT_PYTHON
@@ -785,29 +902,29 @@ static PyObject *as_result(const Walk *walk, const Found *found)
 
 static PyObject *scan(PyObject *module, PyObject *arguments)
 {
-    const char *body, *history, *names, *roles;
-    Py_ssize_t size, at, history_size, names_size, roles_size;
+    const char *body, *history, *words[4];
+    Py_ssize_t size, at, history_size, sizes[4];
     unsigned long long seed;
     int from, status;
     PyObject *result = NULL;
     Found found;
     Spec spec;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y#niy#y#y#K", &body, &size, &at, &from, &history,
-                          &history_size, &names, &names_size, &roles, &roles_size,
-                          &seed))
+    if (!PyArg_ParseTuple(arguments, "y#niy#y#y#y#y#K", &body, &size, &at, &from,
+                          &history, &history_size, &words[0], &sizes[0], &words[1],
+                          &sizes[1], &words[2], &sizes[2], &words[3], &sizes[3], &seed))
         return NULL;
     if (at < 0 || at > size) {
         PyErr_SetString(PyExc_ValueError, "at: not a place in the body");
         return NULL;
     }
-    spec.history = (Word){(const uint8_t *)history, (size_t)history_size};
-    spec.name_count = read_words((const uint8_t *)names, (size_t)names_size, spec.names,
-                                 MOST_NAMES);
-    spec.role_count = read_words((const uint8_t *)roles, (size_t)roles_size, spec.roles,
-                                 MOST_ROLES);
+    read_spec(&spec, (Word){(const uint8_t *)history, (size_t)history_size},
+              (Word){(const uint8_t *)words[0], (size_t)sizes[0]},
+              (Word){(const uint8_t *)words[1], (size_t)sizes[1]},
+              (Word){(const uint8_t *)words[2], (size_t)sizes[2]},
+              (Word){(const uint8_t *)words[3], (size_t)sizes[3]});
     spec.hashing = hashing_with(seed);
-    Walk walk = {(const uint8_t *)body, (size_t)size, (size_t)at, 0};
+    Walk walk = begin_walk(&spec, (const uint8_t *)body, (size_t)size, (size_t)at);
     status = scan_body(&walk, &spec, from, &found);
     if (status == IS_FOUND)
         result = as_result(&walk, &found);

@@ -2,10 +2,12 @@
 
 Rules:
 - A signature says of some named members how their values look, and which role stands
-  there: four bits for the role, then three for each name behind the first.
+  there: four bits for the role, then three for each name behind the first. Of a content
+  that is a list it says which types its blocks have, and whether there are several.
 - Turns with one signature are one kind of turn: it is read once, from a sample.
-- A glance is enough only where the content is a text, or nothing, and no marker is
-  there: then the turn is rendered as it stands. All others are read.
+- A glance is enough only where the turn is rendered as it stands: no marker is there,
+  and its content is a text, nothing, or blocks that are more than one text. All others
+  are read.
 """
 
 from collections.abc import Callable
@@ -19,8 +21,9 @@ UNCLEAR = -1
 _ROLE_BITS, _LOOK_BITS = 4, 3
 # How a value looks, by the scanner's numbers: a sample of each, "" where there is none.
 _SAMPLES = ("", "null", '""', '"a"', "[]", "[{}]", "{}", "0")
-_ABSENT = 0
-_TEXTS = range(4)
+_ABSENT, _LIST = 0, 5
+_TEXTS, _LISTS = range(4), range(4, 6)
+_TYPES_AT, _OTHER_TYPE, _NO_TYPE, _MANY = 40, 14, 15, 16
 
 
 class Peek(msgspec.Struct, frozen=True, gc=False):
@@ -38,16 +41,17 @@ class Glance(msgspec.Struct, frozen=True):
     """Which members of a turn to look at. Made by `make_glance`.
 
     `names` are in the order in which a signature tells of them, the role's first, the
-    content's second; `spec` has names and roles as the scanner takes them.
+    content's second; `spec` has names, roles, types and bars as the scanner takes them.
     """
 
     roles: tuple[str, ...]
     names: tuple[str, ...]
     bars: tuple[str, ...]
-    spec: tuple[bytes, bytes]
+    types: tuple[str, ...]
+    spec: tuple[bytes, bytes, bytes, bytes]
 
 
-NO_GLANCE = Glance((), (), (), (b"", b""))
+NO_GLANCE = Glance((), (), (), (), (b"", b"", b"", b""))
 
 
 def make_glance(
@@ -56,14 +60,18 @@ def make_glance(
     text: str,
     seen: tuple[str, ...] = (),
     bars: tuple[str, ...] = (),
+    types: tuple[str, ...] = (),
 ) -> Glance:
     """Return what to look at: `text` is a turn's content.
 
-    Of the `seen` it only matters how they look; with one of the `bars` there, or a role
-    that is not listed, a turn is to be read. All are plain ASCII.
+    Of the `seen` it only matters how they look; with one of the `bars` there, among
+    blocks at whatever depth, or a role that is not listed, a turn is to be read. Of a
+    list of blocks it only matters which of the `types` are there; without any, lists
+    are to be read. All are plain ASCII.
     """
     names = ("role", text, *seen, *bars)
-    return Glance(roles, names, bars, (_words(names), _words(roles)))
+    spec = (_words(names), _words(roles), _words(types), _words(bars))
+    return Glance(roles, names, bars, types, spec)
 
 
 # Of each wire there are a few dozen that its clients send.
@@ -82,10 +90,32 @@ def glance_at(glance: Glance, read: Read, signature: int) -> Peek | None:
         look = signature >> (_ROLE_BITS + _LOOK_BITS * at) & ((1 << _LOOK_BITS) - 1)
         if look == _ABSENT:
             continue
-        if name in glance.bars or (name == glance.names[1] and look not in _TEXTS):
+        if name in glance.bars or (at == 1 and not _can_tell(glance, look)):
             return None
-        members.append(f'"{name}":{_SAMPLES[look]}')
-    return read(f"{{{','.join(members)}}}".encode())[0]
+        is_listed = at == 1 and look == _LIST
+        sample = _listed(glance, signature) if is_listed else _SAMPLES[look]
+        members.append(f'"{name}":{sample}')
+    turn = f"{{{','.join(members)}}}".encode()
+    peek, rendered = read(turn)
+    return peek if rendered == turn else None
+
+
+def _can_tell(glance: Glance, look: int) -> bool:
+    return look in _TEXTS or (look in _LISTS and bool(glance.types))
+
+
+def _listed(glance: Glance, signature: int) -> str:
+    """Return a content with a block of each type that is there."""
+    found = signature >> _TYPES_AT
+    names = [name for at, name in enumerate(glance.types) if found >> at & 1]
+    blocks = [f'{{"type":"{name}","text":"a"}}' for name in names]
+    if found >> _OTHER_TYPE & 1:
+        blocks.append('{"type":"?"}')
+    if found >> _NO_TYPE & 1:
+        blocks.append("{}")
+    if found >> _MANY & 1:
+        blocks *= 2
+    return f"[{','.join(blocks)}]" if blocks else "[ ]"
 
 
 def _words(words: tuple[str, ...]) -> bytes:

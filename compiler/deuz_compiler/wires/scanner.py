@@ -17,7 +17,7 @@ _NAME = "deuz_compiler.wires._scanner"
 Place = tuple[str, int, int]
 Columns = tuple[bytes, bytes, bytes, bytes]
 Scan = Callable[
-    [bytes, int, int, bytes, bytes, bytes, int],
+    [bytes, int, int, bytes, bytes, bytes, bytes, bytes, int],
     tuple[tuple[Place, ...], int, int, tuple[Place, ...], tuple[int, ...], Columns]
     | None,
 ]

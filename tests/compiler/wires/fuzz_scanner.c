@@ -9,6 +9,9 @@ static const char *SEEDS[] = {
     "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"a\"},"
     "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u00e4\\n\"}]},"
     "{\"content\":null,\"role\":\"assistant\",\"tool_calls\":[{}]}],\"n\":1.5e-3}",
+    "{\"messages\":[{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\","
+    "\"input\":{\"a\":[{}]}},{\"text\":\"b\",\"type\":\"text\"}]},{\"role\":\"user\",\"content\":"
+    "[{\"type\":\"tool_result\",\"content\":[{}],\"cache_control\":{}},{},7]}]}",
     " { \"messages\" : [ ] , \"a\" : { \"b\" : [ true , false , null , -0.1 ] } } ",
     "{\"messages\":[\"0123456789abcdef0123456789abcdef\\ud83d\\ude00\",[],{},[[[{}]]]]}",
     "{\"messages\":[{\"role\":\"user\",\"content\":\"0123456789abcdef\\n\\\\\\\"0123456789"
@@ -23,6 +26,8 @@ static const char *SEEDS[] = {
 static const char BYTES[] = "\"\\{}[]:, \n0123456789-+.eEutfn\x80\xc3\xe2\xed\xf0\xf4\x1f";
 static const char NAMES[] = "role\0content\0tool_calls\0function_call\0cache_control";
 static const char ROLES[] = "system\0user\0assistant";
+static const char TYPES[] = "text\0image\0tool_use\0tool_result";
+static const char MARKS[] = "cache_control";
 
 static uint64_t state = 88172645463325252u;
 
@@ -55,11 +60,11 @@ int main(int count, char **arguments)
     ask_processor();
     long total = count > 1 ? atol(arguments[1]) : 1000, passed = 0;
     Spec spec;
-    spec.history = (Word){(const uint8_t *)"messages", 8};
-    spec.name_count =
-        read_words((const uint8_t *)NAMES, sizeof NAMES, spec.names, MOST_NAMES);
-    spec.role_count =
-        read_words((const uint8_t *)ROLES, sizeof ROLES, spec.roles, MOST_ROLES);
+    read_spec(&spec, (Word){(const uint8_t *)"messages", 8},
+              (Word){(const uint8_t *)NAMES, sizeof NAMES},
+              (Word){(const uint8_t *)ROLES, sizeof ROLES},
+              (Word){(const uint8_t *)TYPES, sizeof TYPES},
+              (Word){(const uint8_t *)MARKS, sizeof MARKS});
     spec.hashing = hashing_with(1);
     for (long i = 0; i < total; i++) {
         const char *seed = SEEDS[below(sizeof SEEDS / sizeof *SEEDS)];
@@ -76,13 +81,13 @@ int main(int count, char **arguments)
         at = from == WHOLE ? 0 : below(size + 1);
         if (below(2) && from != WHOLE)
             at = 0;
-        Walk walk = {body, size, at, 0};
+        Walk walk = begin_walk(&spec, body, size, at);
         int status = scan_body(&walk, &spec, from, &found);
 #ifdef __SSE2__
         int (*chosen)(Walk *) = skip_blocks;
         skip_blocks = skip_blocks_plainly;
 #endif
-        walk = (Walk){body, size, at, 0};
+        walk = begin_walk(&spec, body, size, at);
         if (scan_body(&walk, &spec, from, &again) != status
             || (status == IS_FOUND && !is_alike(&found, &again)))
             abort();

@@ -15,8 +15,27 @@ GLANCED = {name: wire.rules for name, wire in WIRES.items() if wire.rules.glance
 BLOCK = {"type": "text", "text": "a"}
 MARK = {"type": "ephemeral"}
 ROLES = ("user", "assistant", "system", "developer", "tool", "sage", "")
-CONTENTS: st.SearchStrategy[Any] = st.sampled_from(
-    ["", "a", '"', "ä\n", None, [], [BLOCK], [BLOCK] * 2, {}, 1]
+BLOCKS: st.SearchStrategy[Any] = st.lists(
+    st.one_of(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "type": st.sampled_from(
+                    [*("text", "image", "document", "tool_use", "tool_result"), "sage"]
+                ),
+                "text": st.sampled_from(["a", "cache_control"]),
+                "input": st.sampled_from([{"path": 1}, {"cache_control": 1}]),
+                "content": st.sampled_from(["a", [BLOCK], [{**BLOCK, "ttl": 1}]]),
+                "citations": st.just([]),
+                "cache_control": st.just(MARK),
+            },
+        ),
+        st.sampled_from([BLOCK, {"type": 7}, {"type": None}, 7, "a", [], None]),
+    ),
+    max_size=4,
+)
+CONTENTS: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from(["", "a", '"', "ä\n", None, {}, 1]), BLOCKS
 )
 CALLS: st.SearchStrategy[Any] = st.sampled_from(
     [None, [], [{}], {}, {"name": "f"}, "", "f", 0, True]
@@ -86,6 +105,39 @@ def test_a_plain_text_is_told_at_a_glance(wire: str, role: str) -> None:
     assert told == Peek(role, is_fresh=role == "user", opens_calls=False)
 
 
+def agent(*kinds: str) -> bytes:
+    blocks = [{"type": kind, "text": "a", "input": {"a": 1}} for kind in kinds]
+    return json.dumps({"role": "assistant", "content": blocks}).encode()
+
+
+@pytest.mark.parametrize(
+    ("turn", "is_told"),
+    [
+        (agent("tool_use"), True),
+        (agent("text", "tool_use"), True),
+        (agent("thinking", "text", "tool_use"), True),
+        (agent("text", "text"), True),
+        (agent(), True),
+        (agent("text"), False),
+        (agent("tool_use").replace(b'"a": 1', b'"cache_control": 1'), False),
+        (agent("tool_use").replace(b'"type"', b'"typ\\u0065"'), False),
+        (agent("tool_use").replace(b'tool_use"', b'tool\\u005fuse"'), False),
+        (agent("tool_use").replace(b'"text"', b'"type"'), False),
+        (agent("tool_use").replace(b'"tool_use"', b"7"), False),
+    ],
+)
+def test_blocks_are_told_at_a_glance_unless_they_are_odd_or_one_text(
+    turn: bytes, is_told: bool
+) -> None:
+    rules = GLANCED["anthropic"]
+
+    told = glance_at(rules.glance, rules.read, signature_of(rules, turn))
+
+    assert (told is not None) is is_told
+    if told is not None:
+        assert rules.read(turn) == (told, turn)
+
+
 @pytest.mark.parametrize(
     "turn",
     [
@@ -98,6 +150,7 @@ def test_a_plain_text_is_told_at_a_glance(wire: str, role: str) -> None:
         b'{"role":"us\\u0065r","content":"a"}',
         b"{}",
         b'["role"]',
+        b'{"role":"user","content":[7]}',
         b'"role"',
     ],
 )

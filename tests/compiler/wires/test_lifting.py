@@ -13,6 +13,7 @@ from deuz_compiler import (
     lower,
     project,
 )
+from deuz_compiler.wires import scanning
 from deuz_compiler.wires.lifting import checkpoint_of, hash_start
 from deuz_compiler.wires.members import BOM
 from deuz_testing.bodies import (
@@ -24,6 +25,7 @@ from deuz_testing.bodies import (
 )
 
 MARK = {"cache_control": {"type": "ephemeral"}}
+TEXT = {"type": "text", "text": "a"}
 WIRES = st.sampled_from(["anthropic", "openai_chat"])
 
 
@@ -240,3 +242,37 @@ def test_long_text_that_only_speaks_of_base64_is_priced_by_length() -> None:
     body = anthropic_body([user("base64 " * 4000)])
 
     assert lift("anthropic", body).turns[0].tokens > 3000
+
+
+@given(odd_bodies(), st.sampled_from(["anthropic", "openai_chat", "ollama_chat"]))
+def test_a_body_is_lifted_alike_with_the_compiled_scanner_and_without(
+    body: bytes, wire: str
+) -> None:
+    built = lift(wire, body, seed=7)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanning, "load_scanner", lambda: None)
+        assert lift(wire, body, seed=7) == built
+
+
+def test_an_agents_history_is_lifted_alike_too() -> None:
+    call = {"type": "tool_use", "id": "1", "name": "f", "input": {"a": [1]}}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": [TEXT]}
+    marked = {**TEXT, **MARK}
+    contents = [
+        *([TEXT], [TEXT, call], [result], [result, TEXT], [marked], [], "a"),
+        *([{**result, "content": [marked]}], [{"type": "thinking"}, TEXT, call]),
+        *([{"type": "image"}], [{"type": "document"}, TEXT], [TEXT, TEXT], [{}]),
+    ]
+    messages = [
+        {"role": role, "content": content}
+        for role in ("user", "assistant")
+        for content in contents
+    ]
+    body = anthropic_body(messages)
+
+    built = lift("anthropic", body, seed=7)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanning, "load_scanner", lambda: None)
+        assert lift("anthropic", body, seed=7) == built

@@ -15,7 +15,7 @@ from deuz_compiler.wires.turns import DIGEST_BYTES, UNREAD, pack_tokens, place_i
 
 BUILT = load_scanner()
 DIGESTS = st.binary(min_size=16, max_size=16)
-NOTHING = (b"", b"", 0)
+NOTHING = (b"", b"", b"", b"", 0)
 SOURCE = Path(module.__file__).with_name("_scanner.c")
 
 

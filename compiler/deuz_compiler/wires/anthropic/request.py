@@ -75,6 +75,7 @@ RULES = Rules(
         roles=("user", "assistant"),
         text="content",
         bars=("cache_control", "prompt_cache_breakpoint"),
+        types=("text", "image", "document", "tool_use", "tool_result"),
     ),
     defaults=(
         ("tool_choice", {"type": "auto"}),

@@ -82,6 +82,7 @@ RULES = Rules(
         text="content",
         seen=("tool_calls", "function_call"),
         bars=("cache_control", "prompt_cache_breakpoint"),
+        types=("text",),
     ),
     cache_marker=b'"prompt_cache_breakpoint"',
     marked_only=("prompt_cache_options", b'"explicit"'),
