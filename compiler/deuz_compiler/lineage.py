@@ -44,10 +44,10 @@ def chain(
     scope = root[:8]
     link = known[-1][8:] if known else root
     lead = [scope + link] * (envelope.lead - len(known))
-    new = envelope.turns[max(len(known), envelope.lead) :]
+    new = envelope.turns.digests[max(len(known), envelope.lead) * DIGEST_BYTES :]
     scanner = load_scanner()
     links = scanner.links if scanner else _links
-    return (*known, *lead, *links(scope, link, new.digests))
+    return (*known, *lead, *links(scope, link, new))
 
 
 def _links(scope: bytes, link: bytes, digests: bytes) -> tuple[bytes, ...]:

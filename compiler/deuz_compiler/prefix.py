@@ -16,10 +16,10 @@ from deuz_compiler.surface import Element, Surface
 from deuz_compiler.wires.envelope import Envelope, Span
 from deuz_compiler.wires.rendered import has_marker, rendered_list
 from deuz_compiler.wires.scanning import quick_tokens
-from deuz_compiler.wires.turns import Turns
+from deuz_compiler.wires.turns import DIGEST_BYTES as TURN_DIGEST_BYTES
+from deuz_compiler.wires.turns import TOKEN_BYTES, Turns, sum_tokens
 
 DIGEST_BYTES = 8
-TOKEN_BYTES = 4
 _HEAD = ("model", "params", "tools", "system")
 _HEAD_PARAMS_LAST = ("model", "tools", "system", "params")
 
@@ -128,15 +128,16 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
         digests = old.digests[: count * DIGEST_BYTES]
         tokens = old.tokens[: count * TOKEN_BYTES]
         history_tokens = old.history_tokens - old.tokens_from(count)
-    new = envelope.turns[lead + count :]
+    turns, first = envelope.turns, lead + count
+    new = turns.tokens[first * TOKEN_BYTES :]
     return Prefix(
         Segment(_digest(envelope.model.encode()), 0, 0, 0),
         _params(envelope) if envelope.params else _NO_PARAMS,
         _known_tools(envelope, shared) or _tools(envelope.body, envelope.tools),
         _known_system(envelope, shared) or _system(envelope),
-        digests + _halved(new.digests),
-        tokens + new.tokens,
-        history_tokens + new.total_tokens,
+        digests + _halved(turns.digests[first * TURN_DIGEST_BYTES :]),
+        tokens + new,
+        history_tokens + sum_tokens(new),
         envelope.is_params_last,
     )
 
@@ -254,10 +255,10 @@ def _system(envelope: Envelope) -> Segment:
         own = _segment(rendered_list(raw), raw, span)
     if not envelope.lead:
         return own
-    turns = envelope.turns[: envelope.lead]
-    digest = _digest(own.digest + turns.digests)
-    tokens = own.tokens + turns.total_tokens
-    place = span or _lead_span(turns, envelope.lead)
+    lead, turns = envelope.lead, envelope.turns
+    digest = _digest(own.digest + turns.digests[: lead * TURN_DIGEST_BYTES])
+    tokens = own.tokens + sum_tokens(turns.tokens[: lead * TOKEN_BYTES])
+    place = span or _lead_span(turns, lead)
     return Segment(digest, tokens, place.start, place.end)
 
 

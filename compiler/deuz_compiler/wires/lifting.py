@@ -8,6 +8,7 @@ Rules:
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 import xxhash
@@ -22,7 +23,7 @@ from deuz_compiler.wires.envelope import (
     PathFacts,
     Span,
 )
-from deuz_compiler.wires.glancing import Peek, glance_at
+from deuz_compiler.wires.glancing import Glance, Peek, Read, glance_at
 from deuz_compiler.wires.members import object_members
 from deuz_compiler.wires.parts import UNREADABLE
 from deuz_compiler.wires.rendered import has_marker
@@ -132,7 +133,7 @@ def checkpoint_of(
         hasher.digest(),
         envelope.history.start,
         envelope.before,
-        turns[:count],
+        turns if count == len(turns.kinds) else turns[:count],
         seed,
     )
 
@@ -151,25 +152,43 @@ def _count_unmarked(body: bytes, turns: Turns) -> int:
 
 def _read_turns(rules: Rules, body: bytes, found: Elements, seed: int) -> Turns:
     """Return what the turns are: by a glance, or, what is left then, by reading."""
-    peeks: list[Peek] = []
-    kinds, digests = found.kinds, found.digests
     try:
-        known = [_glanced(rules, signature, peeks) for signature in found.signatures]
-        kinds = kinds.translate(bytes(known).ljust(UNREAD + 1, bytes([UNREAD])))
+        peeks, table = _glanced(rules.glance, rules.read, found.signatures)
+        kinds, digests = found.kinds.translate(table), found.digests
         if kinds.find(UNREAD) >= 0:
-            kinds, digests = _read_others(
-                rules, body, replace(found, kinds=kinds), peeks, seed
-            )
+            found = replace(found, kinds=kinds)
+            peeks, kinds, digests = _read_others(rules, body, found, peeks, seed)
     except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
-    tokens = _priced(rules, body, found)
-    return Turns(tuple(peeks), kinds, found.places, tokens, digests)
+    tokens = found.tokens
+    if len(body) > _EMBEDDED_BYTES:
+        tokens = _priced(rules, body, found)
+    return Turns(peeks, kinds, found.places, tokens, digests)
+
+
+# Conversations of one client have the same few signatures, in some order.
+@lru_cache(maxsize=1_024)
+def _glanced(
+    glance: Glance, read: Read, signatures: tuple[int, ...]
+) -> tuple[tuple[Peek, ...], bytes]:
+    """Return what turns of these signatures are, and which of that each has.
+
+    Raises:
+        DecodeError: some are no turns of the wire.
+    """
+    peeks: list[Peek] = []
+    kinds = []
+    for signature in signatures:
+        peek = glance_at(glance, read, signature)
+        kinds.append(UNREAD if peek is None else kind_of(peek, peeks))
+    return tuple(peeks), bytes(kinds).ljust(UNREAD + 1, bytes([UNREAD]))
 
 
 def _read_others(
-    rules: Rules, body: bytes, found: Elements, peeks: list[Peek], seed: int
-) -> tuple[bytes, bytes]:
-    """Return kinds and digests, those of the unread turns by reading each."""
+    rules: Rules, body: bytes, found: Elements, known: tuple[Peek, ...], seed: int
+) -> tuple[tuple[Peek, ...], bytes, bytes]:
+    """Return peeks, kinds and digests, those of the unread turns by reading each."""
+    peeks = list(known)
     kinds, digests = bytearray(found.kinds), bytearray(found.digests)
     read, digest = rules.read, xxhash.xxh3_128_digest
     for index in found.unread():
@@ -178,12 +197,7 @@ def _read_others(
         kinds[index] = kind_of(peek, peeks)
         at = index * DIGEST_BYTES
         digests[at : at + DIGEST_BYTES] = digest(rendered, seed)
-    return bytes(kinds), bytes(digests)
-
-
-def _glanced(rules: Rules, signature: int, peeks: list[Peek]) -> int:
-    peek = glance_at(rules.glance, rules.read, signature)
-    return UNREAD if peek is None else kind_of(peek, peeks)
+    return tuple(peeks), bytes(kinds), bytes(digests)
 
 
 def _priced(rules: Rules, body: bytes, found: Elements) -> bytes:

@@ -15,7 +15,7 @@ import msgspec
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.glancing import Peek
 
-DIGEST_BYTES = 16
+DIGEST_BYTES, TOKEN_BYTES = 16, 4
 UNREAD = 255
 """The kind of a turn of which nothing is known yet."""
 
@@ -102,19 +102,13 @@ class Turns(msgspec.Struct, frozen=True, array_like=True, eq=False):  # noqa: PL
 
     def count_leading(self, role: str) -> int:
         """Return how many of the first turns have the role, up to another one."""
-        others = [at for at, peek in enumerate(self.peeks) if peek.role != role]
-        ends = [self.kinds.find(kind) for kind in others]
-        return min([end for end in ends if end >= 0], default=len(self.kinds))
-
-    @property
-    def total_tokens(self) -> int:
-        """Tokens of all of them."""
-        return sum(self.token_counts)
-
-    @property
-    def token_counts(self) -> Sequence[int]:
-        """Tokens of each of them."""
-        return struct.unpack(f"<{len(self.kinds)}I", self.tokens)
+        kinds = self.kinds
+        count = len(kinds)
+        for kind, peek in enumerate(self.peeks):
+            if peek.role != role:
+                at = kinds.find(kind)
+                count = at if 0 <= at < count else count
+        return count
 
     @property
     def fresh(self) -> tuple[int, ...]:
@@ -178,6 +172,11 @@ def place_in(places: bytes, index: int) -> tuple[int, int]:
     """Return start and end of one turn in such a column."""
     start, end = _PLACE.unpack_from(places, index * _PLACE.size)
     return start, end
+
+
+def sum_tokens(tokens: bytes) -> int:
+    """Return the sum of such a column."""
+    return sum(struct.unpack(f"<{len(tokens) // TOKEN_BYTES}I", tokens))
 
 
 def pack_tokens(counts: Sequence[int]) -> bytes:
