@@ -11,7 +11,6 @@ Rules:
 - A file's readers are not held up by who writes it, and see each change as a whole.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -232,7 +231,8 @@ class ChunkIndex:
             for row, fit in sums.items()
             if fit > 0 and fit >= least
         }
-        found = self._connection.execute(_HITS, (json.dumps(best), limit)).fetchall()
+        hits = msgspec.json.encode(best).decode()
+        found = self._connection.execute(_HITS, (hits, limit)).fetchall()
         holding = [(self._postings.fits(word), share) for word, share in asked.words]
         rows = [
             (*hit, sum([share for fits, share in holding if row in fits]), best[row])
