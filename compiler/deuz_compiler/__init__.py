@@ -71,7 +71,6 @@ from deuz_compiler.surface import (
     Ending,
     Surface,
     kept_turns,
-    outbound_offset,
     project,
 )
 from deuz_compiler.tokens.calibrate import Calibration, calibrated, observe_usage
@@ -97,6 +96,7 @@ from deuz_compiler.wires.envelope import (
     PathFacts,
     Span,
     lower,
+    outbound_offset,
 )
 from deuz_compiler.wires.lifting import hash_start
 from deuz_compiler.wires.overflow import (

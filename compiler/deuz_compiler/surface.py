@@ -10,6 +10,7 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 
 import msgspec
 import xxhash
@@ -29,8 +30,9 @@ from deuz_compiler.wires.turns import NO_TURNS, Turns
 Operations = Mapping[int, Sequence[Operation]]
 PartSpan = Callable[[str, bytes, int], tuple[int, int]]
 
-# A tuple, not a union: that would be made anew for each operation looked at.
+# Tuples, not unions: those would be made anew for each operation looked at.
 _APPENDED = (Append, TailCopy)
+_SHOWN = (*_APPENDED, Prune)
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
@@ -125,7 +127,7 @@ def project(
     The ending is written, but is neither an element nor a block: the next request has
     another one. The cost is of the edits, however long the history.
     """
-    fold_at, fold = _longest_fold(envelope, operations)
+    fold_at, fold = _longest_fold(len(envelope.turns), operations)
     first = fold_at - fold.turns + 1 if fold else 0
     joined_at = _joined_turn(envelope, operations, fold_at, fold)
     edits: list[Edit] = []
@@ -215,37 +217,23 @@ def _touched(
     """Return the turns that something is done to, in order; of a fold, its first."""
     inside = range(first, fold_at + 1) if fold else range(0)
     last = len(envelope.turns)
-    touched = [i for i in sorted(operations) if i < last and i not in inside]
-    return sorted([*touched, first]) if fold else touched
+    touched = [
+        index
+        for index, held in operations.items()
+        for operation in held
+        if isinstance(operation, _SHOWN) and index < last and index not in inside
+    ]
+    return sorted(dict.fromkeys([*touched, first] if fold else touched))
 
 
-def outbound_offset(edits: Sequence[Edit], offset: int) -> int:
-    """Return where a place of the client's body stands in the outgoing one.
-
-    Text added exactly at the place stands behind it.
-    """
-    moved = offset
-    for edit in edits:
-        if edit.end <= offset and edit.start < offset:
-            moved += len(edit.text) - (edit.end - edit.start)
-    return moved
-
-
-def _longest_fold(
-    envelope: Envelope, operations: Operations
-) -> tuple[int, Fold | None]:
-    last = len(envelope.turns)
+def _longest_fold(last: int, operations: Operations) -> tuple[int, Fold | None]:
     folds = [
         (index, operation)
         for index, held in operations.items()
         for operation in held
         if isinstance(operation, Fold) and operation.turns <= index + 1 <= last
     ]
-    return max(folds, key=_at, default=(-1, None))
-
-
-def _at(fold: tuple[int, Fold]) -> int:
-    return fold[0]
+    return max(folds, key=itemgetter(0), default=(-1, None))
 
 
 def _appended(operations: Operations, index: int) -> list[Append | TailCopy]:

@@ -17,7 +17,6 @@ from deuz_compiler import (
     kept_turns,
     lift,
     lower,
-    outbound_offset,
     project,
 )
 from deuz_testing.bodies import (
@@ -131,15 +130,6 @@ def test_the_same_history_projects_to_the_same_bytes(
     assert one == lower(BODY, surface(dict(reversed(operations.items()))).edits)
 
 
-def test_a_place_moves_by_what_was_put_before_it() -> None:
-    envelope = lift("anthropic", BODY)
-    edits = surface({0: (Append(b"B", (), 1),)}).edits
-    end = envelope.turns[0].end
-
-    assert outbound_offset(edits, end) == end
-    assert outbound_offset(edits, end + 1) == end + 1 + len(edits[0].text)
-
-
 def test_a_block_stays_in_the_turn_that_a_joining_summary_extends() -> None:
     block = Append(b"B", (RECORD,), 1, form="part")
     fold = Fold(turns=3, text=b"S", tokens=1, form="part")
@@ -167,6 +157,12 @@ def test_behind_a_block_that_is_a_turn_the_summary_is_one_too() -> None:
 
 def test_a_turn_that_is_to_stay_bare_looks_like_one_without_operations() -> None:
     assert surface({0: (Bare(),)}) == surface({})
+
+
+def test_operations_behind_the_end_of_the_history_are_not_applied() -> None:
+    beyond = {9: (Append(b"B", (RECORD,), 7), Fold(2, b"S", 2), Prune(((0, b""),)))}
+
+    assert surface(beyond) == surface({})
 
 
 def test_a_summary_is_read_without_its_escapes() -> None:

@@ -6,6 +6,8 @@ Rules:
   out, and a plain string equals a list of one text block.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from deuz_compiler.wires.turns import Turns
@@ -90,3 +92,15 @@ def lower(body: bytes, edits: tuple[Edit, ...]) -> bytes:
         position = edit.end
     pieces.append(body[position:])
     return b"".join(pieces)
+
+
+def outbound_offset(edits: Sequence[Edit], offset: int) -> int:
+    """Return where a place of the client's body stands in the outgoing one.
+
+    Text added exactly at the place stands behind it.
+    """
+    moved = offset
+    for edit in edits:
+        if edit.end <= offset and edit.start < offset:
+            moved += len(edit.text) - (edit.end - edit.start)
+    return moved

@@ -10,6 +10,7 @@ Rules:
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Literal
 
 from msgspec.structs import replace
@@ -187,8 +188,10 @@ def _due_place(
         return place, "host-request"
     if not blocks:
         return place, "initial"
-    steps = sum(t.role == "assistant" for t in envelope.turns[max(blocks) :])
-    is_due = steps >= runtime.config.context.refresh.min_steps
+    answers = (t for t in envelope.turns[max(blocks) :] if t.role == "assistant")
+    # No more of them are looked at than are wanted.
+    wanted = runtime.config.context.refresh.min_steps
+    is_due = sum(1 for _ in islice(answers, wanted)) == wanted
     return (place, "fresh-turn") if is_due else None
 
 

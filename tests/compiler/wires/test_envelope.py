@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_compiler import Edit, lower
+from deuz_compiler import Edit, lower, outbound_offset
 
 
 def test_without_edits_the_very_same_object_is_returned() -> None:
@@ -32,3 +32,12 @@ def test_everything_outside_the_edits_is_kept(body: bytes, data: st.DataObject) 
         at = edit.start + moved
         out = out[:at] + out[at + 5 :]
     assert out == body
+
+
+def test_a_place_moves_by_what_was_put_before_it() -> None:
+    edits = (Edit(2, 2, b"text"), Edit(4, 6, b"x"))
+
+    moved = [outbound_offset(edits, offset) for offset in range(8)]
+
+    # What is put exactly at a place stands behind it.
+    assert moved == [0, 1, 2, 7, 8, 9, 9, 10]
