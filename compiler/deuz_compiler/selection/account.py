@@ -87,11 +87,9 @@ def _left_out(selection: Selection, pool: Pool, sources: Sequence[str]) -> list[
 def _entry_of(selection: Selection, pool: Pool, node: int) -> ManifestEntry:
     candidate, tokens = pool.candidates[node], pool.costs[node]
     decision = selection.decisions.get(node)
-    if decision is None:
-        return _entry(candidate, reasons.REFUSED, tokens)
-    if not decision.is_selected:
+    if decision is not None and not decision.is_selected:
         return _entry(candidate, decision.reason, tokens)
-    if selection.refusal is not None:
+    if decision is None or selection.refusal is not None:
         return _entry(candidate, reasons.REFUSED, tokens)
     return _entry(candidate, decision.reason, decision.cost_tokens, decision)
 
