@@ -88,11 +88,15 @@ def text_writer(field: int, name: str) -> Callable[[str | None], bytes]:
 def number_writer(field: int, name: str) -> Callable[[int | None], bytes]:
     """Return what writes one attribute that is a whole number; None is left off."""
     heads = [_head(field, name, _INT, length) for length in range(_LONGEST_VARINT + 1)]
+    two = heads[2]
 
     def write(number: int | None) -> bytes:
         if number is None:
             return b""
-        raw = write_varint(number if number >= 0 else number & _UNSIGNED)
+        # Most are counts of some hundreds or thousands.
+        if 0x80 <= number < _TWO_BYTES:  # noqa: PLR2004  # Seven bits to a byte.
+            return two + _AND_MORE[number & 0x7F] + _ONE_BYTE[number >> 7]
+        raw = write_varint(number & _UNSIGNED)
         return heads[len(raw)] + raw
 
     return write

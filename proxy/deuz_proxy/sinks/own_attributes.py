@@ -33,8 +33,8 @@ _read = number_writer(SPAN_ATTRIBUTES, names.CACHE_READ)
 _output = number_writer(SPAN_ATTRIBUTES, names.OUTPUT_TOKENS)
 _reasoning = number_writer(SPAN_ATTRIBUTES, names.REASONING)
 _written = {
-    conventions: number_writer(SPAN_ATTRIBUTES, conventions.cache_write)
-    for conventions in (names.NEWEST, names.OLDER)
+    name: number_writer(SPAN_ATTRIBUTES, name)
+    for name in (names.NEWEST.cache_write, names.OLDER.cache_write)
 }
 _response_id = text_writer(SPAN_ATTRIBUTES, names.RESPONSE_ID)
 _first_chunk = seconds_writer(SPAN_ATTRIBUTES, names.FIRST_CHUNK)
@@ -85,7 +85,7 @@ def _usage(usage: Usage, conventions: names.Conventions) -> bytes:
         (
             _input(usage.input_total),
             _read(usage.cache_read),
-            _written[conventions](usage.cache_write),
+            _written[conventions.cache_write](usage.cache_write),
             _output(usage.output),
             _reasoning(usage.reasoning),
         )

@@ -28,6 +28,7 @@ from deuz_proxy.sinks.otlp_bytes import (
     write_message,
     write_number,
     write_text,
+    write_varint,
 )
 from deuz_proxy.sinks.own_attributes import (
     SPAN_ATTRIBUTES,
@@ -49,6 +50,7 @@ _ERROR = 2
 # Fields of a span, and of an event in it.
 _NAME, _KIND, _EVENTS, _STATUS = 5, 6, 11, 15
 _EVENT_NAME, _EVENT_ATTRIBUTES = 2, 3
+_TIME_BYTES = 9
 
 _IDS = struct.Struct(">2s16s2sQ")
 _TIMES = struct.Struct("<BQBQ")
@@ -123,14 +125,14 @@ def _server(event: RequestFinished) -> bytes:
     # An event is told of at the end: the last eight bytes of the times.
     at = b"\x09" + times[-8:]
     if event.verdict is not None:
-        judged = _event(names.VERDICT_EVENT, _read_verdict(event.verdict))
-        said += write_message(_EVENTS, at + judged)
+        head, judged = _event(names.VERDICT_EVENT, _read_verdict(event.verdict))
+        said += head + at + judged
     for overflow in event.overflows:
-        told = _event(names.OVERFLOW_EVENT, _read_overflow(overflow))
-        said += write_message(_EVENTS, at + told)
+        head, told = _event(names.OVERFLOW_EVENT, _read_overflow(overflow))
+        said += head + at + told
     for layer in event.compactions:
-        told = _event(names.COMPACTION_EVENT, _read_compaction(layer))
-        said += write_message(_EVENTS, at + told)
+        head, told = _event(names.COMPACTION_EVENT, _read_compaction(layer))
+        said += head + at + told
     return said
 
 
@@ -141,9 +143,11 @@ def _compile(compiled: Compile) -> bytes:
 
 
 @lru_cache(maxsize=_KINDS_KEPT)
-def _event(name: str, values: Values) -> bytes:
-    said = dict(zip(_EVENT_KEYS[name], values, strict=True))
-    return write_text(_EVENT_NAME, name) + write_attributes(_EVENT_ATTRIBUTES, said)
+def _event(name: str, values: Values) -> tuple[bytes, bytes]:
+    """Return what stands before an event's time, and what behind it."""
+    told = dict(zip(_EVENT_KEYS[name], values, strict=True))
+    said = write_text(_EVENT_NAME, name) + write_attributes(_EVENT_ATTRIBUTES, told)
+    return write_varint(_EVENTS << 3 | 2) + write_varint(_TIME_BYTES + len(said)), said
 
 
 @lru_cache(maxsize=_KINDS_KEPT)
