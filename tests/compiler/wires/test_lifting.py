@@ -16,6 +16,7 @@ from deuz_compiler import (
 from deuz_compiler.wires import scanning
 from deuz_compiler.wires.lifting import checkpoint_of, hash_start
 from deuz_compiler.wires.members import BOM
+from deuz_compiler.wires.scanning import quick_tokens
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
@@ -236,6 +237,17 @@ def test_embedded_pictures_are_priced_by_kind_not_by_length() -> None:
 
     assert 1600 <= claude.turns[0].tokens < 1700
     assert 1600 < chat.turns[0].tokens < 1700
+
+
+@pytest.mark.parametrize("words", [[4_000, 1], [100] * 60])
+def test_text_counts_by_its_length_in_short_turns_and_long_ones(
+    words: list[int],
+) -> None:
+    turns = lift("anthropic", anthropic_body([user("word " * n) for n in words])).turns
+
+    assert [turn.tokens for turn in turns] == [
+        quick_tokens(turn.end - turn.start) for turn in turns
+    ]
 
 
 def test_long_text_that_only_speaks_of_base64_is_priced_by_length() -> None:
