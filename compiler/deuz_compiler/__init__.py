@@ -32,7 +32,14 @@ from deuz_compiler.prediction import predict_read
 from deuz_compiler.prefix import Prefix, Shared, plain_prefix, with_surface
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
-from deuz_compiler.progress import Progress, Resumed, kept_seconds, progress_of
+from deuz_compiler.progress import (
+    Progress,
+    Resumed,
+    kept_seconds,
+    progress_of,
+    with_keys,
+    without_keys,
+)
 from deuz_compiler.records.candidate import Candidate, Eligibility
 from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest, context_warnings
@@ -268,7 +275,9 @@ __all__ = [
     "was_unfolded",
     "weigh_shares",
     "weigh_usage",
+    "with_keys",
     "with_surface",
+    "without_keys",
     "write_snapshot",
     "write_state",
 ]

@@ -12,7 +12,7 @@ import xxhash
 
 from deuz_compiler.wires.envelope import Envelope
 from deuz_compiler.wires.scanner import load_scanner
-from deuz_compiler.wires.turns import DIGEST_BYTES
+from deuz_compiler.wires.turns import DIGEST_BYTES, Turns
 
 # Bump when what is hashed changes: old entries then miss instead of misleading.
 _VERSION = b"deuz lineage 1"
@@ -41,10 +41,18 @@ def chain(
     are the root's, so a collision can never cross a scope. `known` are the keys of the
     first turns under this root, where they were made before.
     """
+    return keys_of(envelope.turns, envelope.lead, root=root, known=known)
+
+
+def keys_of(
+    turns: Turns, lead_count: int, *, root: bytes, known: tuple[bytes, ...] = ()
+) -> tuple[bytes, ...]:
+    """Return the keys of these turns, of which so many, at most, are leading ones."""
     scope = root[:8]
     link = known[-1][8:] if known else root
-    lead = [scope + link] * (envelope.lead - len(known))
-    new = envelope.turns.digests[max(len(known), envelope.lead) * DIGEST_BYTES :]
+    lead_count = min(lead_count, len(turns))
+    lead = [scope + link] * (lead_count - len(known))
+    new = turns.digests[max(len(known), lead_count) * DIGEST_BYTES :]
     scanner = load_scanner()
     links = scanner.links if scanner else _links
     return (*known, *lead, *links(scope, link, new))

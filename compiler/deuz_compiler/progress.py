@@ -8,7 +8,9 @@ Rules:
 
 import msgspec
 import xxhash
+from msgspec.structs import replace
 
+from deuz_compiler.lineage import keys_of
 from deuz_compiler.prefix import Prefix, Shared
 from deuz_compiler.wires.envelope import Envelope
 from deuz_compiler.wires.lifetimes import cache_seconds, seconds_ahead
@@ -60,6 +62,17 @@ def progress_of(
     count = len(checkpoint.turns)
     shared = Shared(prefix, count, checkpoint.offset, envelope.lead)
     return Progress(checkpoint, keys[:count], shared, ahead_seconds)
+
+
+def without_keys(progress: Progress) -> Progress:
+    """Return what is to be kept for long: its keys can be told from its turns."""
+    return replace(progress, keys=())
+
+
+def with_keys(progress: Progress, *, root: bytes) -> Progress:
+    """Return the progress with the lineage keys that it has under this root."""
+    turns, lead_count = progress.checkpoint.turns, progress.shared.lead
+    return replace(progress, keys=keys_of(turns, lead_count, root=root))
 
 
 def kept_seconds(envelope: Envelope, progress: Progress) -> float:
