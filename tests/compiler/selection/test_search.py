@@ -177,8 +177,9 @@ def test_cheapest_form_is_tried_first_and_rules_the_dearer_ones_out() -> None:
     assert (found.nodes, found.is_complete) == (4, True)
 
 
-def test_where_nothing_is_needed_nothing_is_tried() -> None:
-    selection = run([record("a", "A", 9, requirement="discretionary")], 2)[1]
+@pytest.mark.parametrize("requirement", ["discretionary", "mandatory"])
+def test_where_nothing_could_cost_less_nothing_is_tried(requirement: str) -> None:
+    selection = run([record("a", "A", 9, requirement=requirement)], 20)[1]
 
     assert selection.search is not None
     assert (selection.search.outcome, selection.search.nodes) == ("confirmed", 0)
