@@ -45,7 +45,7 @@ def test_estimator_that_counts_less_than_nothing_is_an_error() -> None:
 @pytest.mark.parametrize("count", [1.5, None, float("nan")])
 def test_estimator_counts_in_whole_numbers(count: object) -> None:
     with pytest.raises(
-        MalformedInput, match="^estimator: count is not a whole number$"
+        MalformedInput, match=r"^estimator: count is not a whole number$"
     ):
         build_pool(
             [record("a")],
