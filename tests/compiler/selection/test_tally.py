@@ -57,6 +57,21 @@ def test_closure_is_walked_depth_first_in_listed_order_and_cycles_end(
     assert tally_of(needs).added((0,)) == order
 
 
+def test_members_of_a_unit_are_walked_in_their_order() -> None:
+    assert tally_of({"a": "c", "b": "", "c": ""}).added((0, 1)) == [0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("limit_tokens", "walked"), [(9, ([0], 10)), (10, ([0, 1], 20)), (20, ([0, 1], 20))]
+)
+def test_a_walk_ends_where_the_price_is_over_its_limit(
+    limit_tokens: int, walked: tuple[list[int], int]
+) -> None:
+    tally = tally_of({"a": "b", "b": ""})
+
+    assert tally.priced((0,), limit_tokens=limit_tokens) == walked
+
+
 def test_what_is_in_is_neither_added_nor_paid() -> None:
     tally = tally_of({"a": "bc", "b": "", "c": ""})
     tally.commit([1], (1,), stage="preferred", reason="ranked")
