@@ -92,7 +92,7 @@ def make_vllm_router(program: Path, _own: Path, ports: Ports) -> list[str]:
     return [str(program), *where, "--worker-urls", worker, *flags, *size]
 
 
-def name_litellm(program: Path, own: Path) -> Mapping[str, str]:
+def litellm_environment(program: Path, own: Path) -> Mapping[str, str]:
     """Return LiteLLM's environment: production, nothing fetched from the network."""
     return {
         "LITELLM_MASTER_KEY": KEY,
@@ -109,7 +109,7 @@ def name_litellm(program: Path, own: Path) -> Mapping[str, str]:
     }
 
 
-def name_headroom(program: Path, own: Path) -> Mapping[str, str]:
+def headroom_environment(program: Path, own: Path) -> Mapping[str, str]:
     """Return Headroom's environment: encodings from its own packages, no telemetry."""
     packages = program.parent.parent.glob("lib/python*/site-packages")
     tokenizers = "litellm/litellm_core_utils/tokenizers"
@@ -126,7 +126,7 @@ def name_headroom(program: Path, own: Path) -> Mapping[str, str]:
 PORTKEY = "portkey/node_modules/@portkey-ai/gateway/build/start-server.js"
 PEERS = (
     Peer("vllm-router", "vllmr/bin/vllm-router", make_vllm_router),
-    Peer("litellm", "litellm/bin/litellm", make_litellm, name_litellm),
+    Peer("litellm", "litellm/bin/litellm", make_litellm, litellm_environment),
     Peer(
         "portkey",
         PORTKEY,
@@ -137,7 +137,7 @@ PEERS = (
             "x-portkey-custom-host: http://127.0.0.1:{upstream}/v1",
         ),
     ),
-    Peer("headroom", "headroom/bin/headroom", make_headroom, name_headroom),
+    Peer("headroom", "headroom/bin/headroom", make_headroom, headroom_environment),
 )
 
 
