@@ -8,6 +8,7 @@ Rules:
   tell the model of both.
 """
 
+import functools
 import json
 import re
 import shutil
@@ -17,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from deuz_proxy.demo.provider import (
@@ -54,7 +56,7 @@ SECOND = "How many connections has the pool of the database?"
 _VARYING = (
     rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     rb"|\b[0-9a-f]{64}\b|(?<!\d)1[78]\d{8,11}(?!\d)|\bses_\w+"
-    rb"|\bChunk ID: [0-9a-f]{6}|Wall time: \d\.\d{4}"
+    rb"|\bChunk ID: [0-9a-f]{6}|Wall time: \d+\.\d{4}"
     # Codex writes its members in another order each time.
     rb'|"client_metadata":\{(?:"(?:[^"\\]|\\.)*"[:,]?)*\}'
 )
@@ -94,8 +96,8 @@ class Agent:
         return 3 if self.calls_from else 4
 
     def settled(self, text: bytes) -> bytes:
-        """Return the text with stand-ins, as long, for what is made up anew."""
-        return re.sub(_VARYING, lambda found: b"~" * len(found[0]), text)
+        """Return the text with a stand-in for each part that is made up anew."""
+        return re.sub(_VARYING, b"~", text)
 
 
 def install_aider() -> None:
@@ -225,8 +227,19 @@ def agent_environ(agent: Agent, home: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "PATH": ":".join(map(str, programs)),
         "TERM": "xterm-256color",
+        "TZ": noon_zone(),
         **agent.environ,
     }
+
+
+@functools.cache
+def noon_zone() -> str:
+    """Return a time zone where it is about noon when the first agent starts.
+
+    Agents tell the model the date: midnight must not come between two commands.
+    """
+    # In these names, what is east of Greenwich has a minus.
+    return f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"
 
 
 def call_tool(agent: Agent) -> Script:
@@ -279,6 +292,9 @@ _GEMINI: Json = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
     "general": {"disableAutoUpdate": True},
     "privacy": {"usageStatisticsEnabled": False},
+    # It lists them in the order in which their folders happen to be read: some starts
+    # have another system prompt.
+    "skills": {"enabled": False},
 }
 _CODEX_WORDS = (
     "codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox "
@@ -334,7 +350,8 @@ AGENTS = (
         "openai_responses",
         (f"{_CODEX_WORDS} '{FIRST}'", f"{_CODEX_WORDS} resume --last '{SECOND}'"),
         "exec_command",
-        {"cmd": READ_NOTE},
+        # The longest that it waits: then it tells what is there so far.
+        {"cmd": READ_NOTE, "yield_time_ms": 30_000},
         files={".codex/config.toml": _CODEX},
     ),
     Agent(
