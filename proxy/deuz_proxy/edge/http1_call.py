@@ -173,6 +173,21 @@ class Http1Client:
         lines = response_headers(headers)
         self._frame(status, lines)
         self._begin(status, reason, lines)
+        # With what is written in the same turn it makes one packet.
+        self._connection.loop.call_soon(self._flush)
+
+    def start_with(
+        self, status: int, reason: str, headers: Headers, first: bytes
+    ) -> None:
+        """Send the status, the lines, and the body's first bytes behind them.
+
+        Raises:
+            ConnectionResetError: the connection has ended.
+        """
+        lines = response_headers(headers)
+        self._frame(status, lines)
+        self._begin(status, reason, lines)
+        self.write(first)
 
     async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]:
         """Say that the protocol is switched; return what the client sends from now on.
@@ -185,6 +200,7 @@ class Http1Client:
         lines += ((b"Connection", b"Upgrade"), (b"Upgrade", protocol))
         self._is_kept = False
         self._begin(_SWITCHED, reason, lines)
+        self._flush()
         return self._connection.open_tunnel().pieces()
 
     @property
@@ -268,8 +284,6 @@ class Http1Client:
             raise ConnectionResetError
         self.has_started = self._connection.has_begun = True
         self._held = head_bytes(status, reason.encode("latin-1"), lines)
-        # With what is written in the same turn it makes one packet.
-        self._connection.loop.call_soon(self._flush)
 
     def _send(self, *parts: bytes) -> None:
         transport = self._connection.transport

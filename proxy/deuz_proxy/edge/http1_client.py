@@ -18,40 +18,20 @@ import select
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
-import msgspec
-
+from deuz_proxy.edge.http1_answers import SWITCHED, AnswerReader, Exchange, Inform
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
-from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
-from deuz_proxy.edge.http1_wire import AnswerHead, Head, Lines, read_answer
+from deuz_proxy.edge.http1_framing import Endless, Framing, Length, NotHttp
+from deuz_proxy.edge.http1_wire import AnswerHead, Head
 from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
 
 # Below it, one copy is cheaper than a second buffer to write.
 _JOINED_BYTES = 2**14
 _WRITE_AHEAD_BYTES = 2**18
-_FIRST_FINAL, _CONTINUE, _SWITCHED = 200, 100, 101
-
-
-Inform = Callable[[int, bytes, Lines], None]
+_FIRST_FINAL, _CONTINUE = 200, 100
 
 
 class NothingSent(Exception):
     """The connection took no byte of a request, which may be sent on another one."""
-
-
-class Exchange(msgspec.Struct):
-    """One request and its answer: what is known of it so far."""
-
-    inbox: Inbox
-    method: bytes
-    is_switch: bool
-    inform: Inform | None
-    answer: AnswerHead | None = None
-    framing: Framing | None = None
-
-    @property
-    def is_switched(self) -> bool:
-        """Whether the connection speaks another protocol now."""
-        return self.answer is not None and self.answer.status == _SWITCHED
 
 
 class Connection(asyncio.Protocol):
@@ -76,6 +56,7 @@ class Connection(asyncio.Protocol):
         self._outlet = Outlet(loop)
         self._waiter = Waiter(loop)
         self._head = Head()
+        self._reader = AnswerReader()
         self._exchange: Exchange | None = None
         self._is_kept = True
         self._is_made = False
@@ -310,27 +291,40 @@ class Connection(asyncio.Protocol):
         self._outlet.resume()
 
     def _take_head(self, exchange: Exchange, data: bytes) -> None:
+        alike = self._reader.read_alike(data, exchange) if self._head.is_empty else None
+        if alike is not None:
+            self._take_answer(exchange, *alike)
+            return
         answer = None
         while answer is None or answer.status < _FIRST_FINAL:
             found = self._head.feed(data)
             if found is None:
                 return
             text, data = found
-            answer = read_answer(text, method=exchange.method)
-            if answer.status == _SWITCHED:
+            answer = self._reader.read(text, exchange)
+            if answer.status == SWITCHED:
                 if not exchange.is_switch:
                     raise NotHttp("switched without being asked")
                 break
             if exchange.inform and _CONTINUE < answer.status < _FIRST_FINAL:
                 exchange.inform(answer.status, answer.reason, answer.lines)
-        exchange.answer = answer
-        exchange.framing = Endless() if answer.status == _SWITCHED else answer.framing
+        self._take_answer(exchange, answer, data)
+
+    def _take_answer(self, exchange: Exchange, answer: AnswerHead, data: bytes) -> None:
+        exchange.answer, framing = answer, answer.framing
         self._is_kept &= answer.is_kept_alive
         self.keep_seconds = answer.keep_seconds
-        if exchange.framing is None or exchange.framing.is_complete:
+        if isinstance(framing, Length) and framing.stated_bytes == len(data):
+            # Most answers that are no streams come in one read.
+            if data:
+                exchange.inbox.put(data)
+            exchange.inbox.end()
+            return
+        exchange.framing = framing = Endless() if answer.status == SWITCHED else framing
+        if framing is None or framing.is_complete:
             self._complete(exchange, data)
         elif data:
-            self._take_body(exchange, exchange.framing, data)
+            self._take_body(exchange, framing, data)
 
     def _take_body(self, exchange: Exchange, framing: Framing, data: bytes) -> None:
         piece, rest = framing.feed(data)

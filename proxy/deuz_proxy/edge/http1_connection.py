@@ -8,14 +8,13 @@ Rules:
 """
 
 import asyncio
-import select
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
-from deuz_proxy.edge.http1_framing import Endless, Framing, NotHttp
+from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter, has_hung_up, whole_inbox
+from deuz_proxy.edge.http1_framing import Endless, Framing, Length, NotHttp
 from deuz_proxy.edge.http1_letterhead import HeadReader
 from deuz_proxy.edge.http1_wire import (
     MAX_HEAD_BYTES,
@@ -34,8 +33,8 @@ from deuz_proxy.errors import (
 
 _WRITE_AHEAD_BYTES = 2**18
 _MOST_BACKLOG_BYTES = 2**16
-# Linux only; elsewhere a client that leaves a paused connection is noticed later.
-_GONE = getattr(select, "POLLRDHUP", 0)
+# The most that the event loop reads at once.
+_AT_ONCE_BYTES = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,8 @@ class Connection(asyncio.Protocol):
             self.since = self.loop.time()
         if self.is_last or self.transport.is_closing():
             return None
-        self._read_backlog()
+        if self._backlog or self._is_crowded:
+            self._read_backlog()
         while self._request is None:
             await self._waiter.wait()
         if isinstance(self._request, SidecarError):
@@ -203,9 +203,7 @@ class Connection(asyncio.Protocol):
         """Whether the client has gone while nothing is read from it."""
         if not self.inbox.is_full and not self._is_crowded:
             return False
-        poll = select.poll()
-        poll.register(self.transport.get_extra_info("socket").fileno(), _GONE)
-        return bool(poll.poll(0))
+        return has_hung_up(self.transport.get_extra_info("socket").fileno())
 
     # What the event loop calls.
 
@@ -275,6 +273,10 @@ class Connection(asyncio.Protocol):
             self.task.cancel()
 
     def _take_head(self, data: bytes) -> None:
+        alike = self._reader.read_alike(data) if self._head.is_empty else None
+        if alike is not None:
+            self._take_request(*alike)
+            return
         if self.head_since is None:
             self.head_since = self.loop.time()
         text = b""
@@ -290,16 +292,25 @@ class Connection(asyncio.Protocol):
             self.target = target_of(text or self._head.start or data)
             self._is_deaf = True
             return
+        self._take_request(request, rest)
+
+    def _take_request(self, request: RequestHead, rest: bytes) -> None:
         self.head_since = None
         self._request = request
-        self._framing = request.framing
+        framing, length = request.framing, len(rest)
+        is_stated = isinstance(framing, Length) and framing.stated_bytes == length
+        if is_stated and length <= _AT_ONCE_BYTES:
+            # Most requests come in one read.
+            self.inbox = whole_inbox(self.transport, self._waiter, rest)
+            return
+        self._framing = framing
         self.inbox = Inbox(self.transport, self._waiter)
-        if request.framing is None:
+        if framing is None:
             self.inbox.end()
-        if rest and request.framing is not None:
-            self._take_body(request.framing, rest)
+            if rest:
+                self._put_off(rest)
         elif rest:
-            self._put_off(rest)
+            self._take_body(framing, rest)
 
     def _take_body(self, framing: Framing, data: bytes) -> None:
         inbox = self.inbox

@@ -7,6 +7,7 @@ Rules:
 """
 
 import asyncio
+import select
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
@@ -14,6 +15,8 @@ import msgspec
 
 # A few reads of the event loop, which takes up to 256 KB at a time.
 _FULL_BYTES = 2**19
+# Linux only; elsewhere a client that leaves a paused connection is noticed later.
+_GONE = getattr(select, "POLLRDHUP", 0)
 
 
 class Waiter:
@@ -93,6 +96,14 @@ class Inbox(msgspec.Struct):
         if close is not None:
             close()
 
+    def take_whole(self) -> bytes | None:
+        """Return a body that came whole in one piece, which is still here."""
+        is_well = self.is_over and self._fault is None
+        if not is_well or len(self._pieces) != 1 or self.is_full:
+            return None
+        self._held_bytes = 0
+        return self._pieces.popleft()
+
     def take_all(self) -> list[bytes]:
         """Return what is held of a body that is over; raises what it ended with."""
         if self._fault is not None:
@@ -112,6 +123,18 @@ class Inbox(msgspec.Struct):
         self.is_full = False
         if not self._transport.is_closing():
             self._transport.resume_reading()
+
+
+def whole_inbox(transport: asyncio.Transport, waiter: Waiter, body: bytes) -> Inbox:
+    """Return the inbox of a body of which every byte is here."""
+    return Inbox(
+        transport,
+        waiter,
+        deque((body,)),
+        len(body),
+        has_begun=True,
+        is_over=True,
+    )
 
 
 class Outlet:
@@ -148,3 +171,10 @@ class Outlet:
             await self._waiter.wait()
         if self._is_lost:
             raise ConnectionResetError
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """Whether the other side of a socket has ended, read or not."""
+    poll = select.poll()
+    poll.register(descriptor, _GONE)
+    return bool(poll.poll(0))

@@ -52,6 +52,15 @@ class HeadReader:
         self._most_lines = most_lines
         self._last: _Last | None = None
 
+    def read_alike(self, data: bytes) -> tuple[RequestHead, bytes] | None:
+        """Return the request that these bytes begin with, and what follows its head.
+
+        None unless the head is like the last one, and no longer: then it ends where
+        that one did, and keeps the limits.
+        """
+        last = self._last
+        return _alike(last, data, len(last.length)) if last is not None else None
+
     def read(self, head: bytes) -> RequestHead:
         """Return the request, with the letterhead of the last one if it is alike.
 
@@ -63,33 +72,38 @@ class HeadReader:
         if last is None:
             request = read_request(head, most_lines=self._most_lines)
         else:
-            if last.length and head.startswith(last.before):
-                digits = _between(head, last)
-                if digits is not None:
-                    return _alike(last, digits)
+            alike = _alike(last, head, MOST_DIGITS)
+            if alike is not None:
+                return alike[0]
             changed = _changed(last, head)
             request = changed or read_request(head, most_lines=self._most_lines)
         self._last = _kept(head, request)
         return request
 
 
-def _between(head: bytes, last: _Last) -> bytes | None:
-    """Return the length that stands in a head alike; None of any other head."""
-    if not head.endswith(last.behind):
+def _alike(
+    last: _Last, data: bytes, most_digits: int
+) -> tuple[RequestHead, bytes] | None:
+    """Return the request of a head alike, and what follows it; None of any other."""
+    if not last.length or not data.startswith(last.before):
         return None
-    digits = head[len(last.before) : len(head) - len(last.behind)]
-    return digits if _is_length(digits) else None
+    start = len(last.before)
+    end = data.find(last.behind[:1], start, start + most_digits + 1)
+    if end < 0 or not data.startswith(last.behind, end):
+        return None
+    digits = data[start:end]
+    if not _is_length(digits):
+        return None
+    request = last.request
+    lines = list(request.lines)
+    lines[last.at] = (lines[last.at][0], digits)
+    same = _same(request, lines, Length(int(digits)), request.letterhead)
+    return same, data[end + len(last.behind) :]
 
 
 def _is_length(digits: bytes) -> bool:
     # Without a body it is not alike: something else is made of it.
     return digits.isdigit() and len(digits) <= MOST_DIGITS and int(digits) > 0
-
-
-def _alike(last: _Last, digits: bytes) -> RequestHead:
-    lines = list(last.request.lines)
-    lines[last.at] = (lines[last.at][0], digits)
-    return _same(last.request, lines, Length(int(digits)), last.request.letterhead)
 
 
 def _changed(last: _Last, head: bytes) -> RequestHead | None:

@@ -7,14 +7,24 @@ Rules:
 
 from collections.abc import AsyncIterator, Callable
 
-from deuz_proxy.edge.http1_client import Connection, Exchange
+from deuz_proxy.edge.http1_answers import Exchange
+from deuz_proxy.edge.http1_client import Connection
 from deuz_proxy.edge.http1_wire import AnswerHead, Lines
 
 
 class Http1Reply:
     """An answer whose head has arrived. One task reads it, once."""
 
-    __slots__ = ("_connection", "_exchange", "_keep", "headers", "reason", "status")
+    __slots__ = (
+        "_connection",
+        "_exchange",
+        "_keep",
+        "codings",
+        "headers",
+        "kind",
+        "reason",
+        "status",
+    )
 
     def __init__(
         self,
@@ -29,6 +39,15 @@ class Http1Reply:
         self.status = answer.status
         self.reason = answer.reason.decode("latin-1")
         self.headers: Lines = answer.lines
+        self.kind = answer.kind
+        self.codings = answer.codings
+
+    def body_here(self) -> bytes | None:
+        """Return the whole body, if all of it has come and none was taken."""
+        body = self._exchange.inbox.take_whole()
+        if body is not None:
+            self.close()
+        return body
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body's bytes as they arrive.
@@ -49,6 +68,9 @@ class Http1Reply:
 
     def close(self) -> None:
         """Give the connection back if the answer has come whole, else end it."""
-        connection, self._connection = self._connection, None
-        if connection is not None and connection.end():
+        connection = self._connection
+        if connection is None:
+            return
+        self._connection = None
+        if connection.end():
             self._keep(connection)

@@ -19,7 +19,6 @@ from deuz_compiler import error_body
 from deuz_proxy.edge.answers import as_sidecar_error
 from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
 from deuz_proxy.edge.http1_connection import Bounds, Connection
-from deuz_proxy.edge.http1_wire import RequestHead
 from deuz_proxy.errors import SidecarError, TooManyConnections
 
 _SWEEP_SECONDS = 0.5
@@ -130,7 +129,14 @@ class Http1Server:
         """Serve the connection's requests; its end is the end of the task."""
         try:
             is_open = True
-            while is_open and (request := await self._next(connection)):
+            while is_open:
+                try:
+                    request = await connection.next_request()
+                except SidecarError as fault:
+                    await self._end(connection, fault, connection.target)
+                    return
+                if request is None:
+                    return
                 client = Http1Client(connection, request)
                 await self._serve(Http1Incoming(connection, request), client)
                 is_open = client.is_kept
@@ -141,13 +147,6 @@ class Http1Server:
             as_sidecar_error(fault)
         finally:
             connection.transport.close()
-
-    async def _next(self, connection: Connection) -> RequestHead | None:
-        try:
-            return await connection.next_request()
-        except SidecarError as fault:
-            await self._end(connection, fault, connection.target)
-            return None
 
     async def _turn_away(self, connection: Connection) -> None:
         """Refuse a connection that is one too many, once it says what it wants."""

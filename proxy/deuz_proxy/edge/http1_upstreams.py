@@ -21,7 +21,8 @@ from urllib.parse import quote, urlsplit
 
 from deuz_proxy.calls import Letterhead, Outgoing, header
 from deuz_proxy.edge.headers import joined_head, request_headers
-from deuz_proxy.edge.http1_client import Connection, Inform, NothingSent
+from deuz_proxy.edge.http1_answers import Inform
+from deuz_proxy.edge.http1_client import Connection, NothingSent
 from deuz_proxy.edge.http1_dial import Dialler, Place
 from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_wire import Lines

@@ -16,6 +16,7 @@ import msgspec
 
 from deuz_proxy.calls import Letterhead
 from deuz_proxy.edge.http1_framing import Chunked, Endless, Framing, Length, NotHttp
+from deuz_proxy.observe.inflate import codings_named
 
 Lines = list[tuple[bytes, bytes]]
 # Values of the lines that say how a message is read, by lower-case name.
@@ -49,6 +50,8 @@ FRAMING_LINES = frozenset(
         b"upgrade",
     }
 )
+# Of an answer those that say what its body is, too.
+_TOLD_LINES = FRAMING_LINES | {b"content-encoding", b"content-type"}
 _TIMEOUT = re.compile(
     rb"(?:^|[,;\s])timeout[ \t]*=[ \t]*\"?([0-9]{1,9})(?![0-9])", re.I
 )
@@ -134,7 +137,8 @@ class RequestHead(msgspec.Struct, frozen=True):
 class AnswerHead(msgspec.Struct, frozen=True):
     """An answer's first line and lines; no framing: it has no body.
 
-    `keep_seconds` is how long the connection is kept idle, where the upstream says so.
+    `keep_seconds` is how long the connection is kept idle, where the upstream says so;
+    `kind` is the body's content type, `codings` are those that were applied to it.
     """
 
     status: int
@@ -143,6 +147,8 @@ class AnswerHead(msgspec.Struct, frozen=True):
     framing: Framing | None
     is_kept_alive: bool
     keep_seconds: int | None = None
+    kind: bytes = b""
+    codings: tuple[bytes, ...] = ()
 
 
 def target_of(start: bytes) -> str | None:
@@ -219,7 +225,7 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
     for row in rows:
         line, low = read_line(row)
         lines.append(line)
-        if low in FRAMING_LINES:
+        if low in _TOLD_LINES:
             special.setdefault(low, []).append(line[1])
     framing: Framing | None = None
     if method != b"HEAD" and status >= _FIRST_FINAL and status not in _BODYLESS:
@@ -232,6 +238,8 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
         framing=framing,
         is_kept_alive=is_kept and not isinstance(framing, Endless),
         keep_seconds=_keep_seconds(special) if b"keep-alive" in special else None,
+        kind=special[b"content-type"][0] if b"content-type" in special else b"",
+        codings=codings_named(special.get(b"content-encoding", ())),
     )
 
 

@@ -49,7 +49,11 @@ class Decoder(Protocol):
 
 def content_codings(headers: Headers) -> tuple[bytes, ...]:
     """Return the codings of a body in the order in which they were applied."""
-    values = [v for name, v in headers if name.lower() == b"content-encoding"]
+    return codings_named([v for n, v in headers if n.lower() == b"content-encoding"])
+
+
+def codings_named(values: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return the codings that the values of these lines name, in their order."""
     if not values:
         return ()
     names = b",".join(values).lower().split(b",")

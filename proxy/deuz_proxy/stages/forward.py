@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from deuz_compiler import ReplyFacts, open_meter, recognise_overflow
-from deuz_proxy.calls import Call, Headers, Reply, Sent, header, text_headers
+from deuz_proxy.calls import Call, Headers, Reply, Sent, text_headers
 from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.events import UpstreamCall
-from deuz_proxy.observe.inflate import Decoded, content_codings
+from deuz_proxy.observe.inflate import Decoded
 from deuz_proxy.observe.trace import format_traceparent
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
@@ -109,13 +109,11 @@ def as_it_came(chunk: bytes) -> bytes:
 def _sent(
     call: Call, reply: Reply, runtime: Runtime, times: tuple[float, float]
 ) -> Sent:
-    headers = reply.headers
-    kind = header(headers, b"content-type") or b""
-    codings = content_codings(headers)
+    codings = reply.codings
     meter = open_meter(
         call.target.api,
-        is_event_stream=kind.lower().startswith(b"text/event-stream"),
-        headers=headers,
+        is_event_stream=reply.kind.lower().startswith(b"text/event-stream"),
+        headers=reply.headers,
     )
     started_at, seconds = times
     return Sent(

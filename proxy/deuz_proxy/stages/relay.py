@@ -46,18 +46,11 @@ class Relay:
         try:
             if reply.status == _SWITCHED:
                 return await self._tunnel()
-            self._client.start(reply.status, reply.reason, reply.headers)
-            # What was held has been metered already.
-            for chunk in self._sent.held:
-                self._write(chunk)
-                if self._client.is_slow:
-                    await self._client.drain()
-            self._is_level = True
-            async for chunk in self._sent.rest:
-                self._write(chunk)
-                if self._client.is_slow:
-                    await self._client.drain()
-                self._meter(chunk)
+            body = None if self._sent.held else reply.body_here()
+            if body is None:
+                await self._in_pieces()
+            else:
+                await self._at_once(body)
             self._is_through = True
             self._client.finish()
         except UpstreamBroken as fault:
@@ -90,6 +83,32 @@ class Relay:
     @property
     def _whole(self) -> str:
         return "upstream_error" if self._is_bad else "ok"
+
+    async def _at_once(self, body: bytes) -> None:
+        """Hand a body through that is all here."""
+        reply = self._sent.reply
+        self._first_byte, self._bytes = self._watch.elapsed(), len(body)
+        self._is_level = True
+        self._client.start_with(reply.status, reply.reason, reply.headers, body)
+        if self._client.is_slow:
+            await self._client.drain()
+        self._meter(body)
+
+    async def _in_pieces(self) -> None:
+        """Hand a body through as it comes."""
+        reply = self._sent.reply
+        self._client.start(reply.status, reply.reason, reply.headers)
+        # What was held has been metered already.
+        for chunk in self._sent.held:
+            self._write(chunk)
+            if self._client.is_slow:
+                await self._client.drain()
+        self._is_level = True
+        async for chunk in self._sent.rest:
+            self._write(chunk)
+            if self._client.is_slow:
+                await self._client.drain()
+            self._meter(chunk)
 
     async def _tunnel(self) -> Totals:
         """Hand bytes through in both directions; what came before the end arrives."""

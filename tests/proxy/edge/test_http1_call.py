@@ -175,6 +175,23 @@ async def test_head_and_first_bytes_are_one_packet_and_a_head_alone_does_not_wai
     assert body == b"body"
 
 
+async def test_a_head_with_first_bytes_is_what_both_make_one_after_the_other() -> None:
+    async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
+        lines = [] if incoming.target == "/chunks" else [(b"Content-Length", b"4")]
+        client.start_with(200, "OK", lines, b"body")
+        await asyncio.sleep(0)
+        client.finish()
+
+    async with serving(serve) as url, raw_client(url) as client:
+        await client.send(request("GET", "/", None))
+        first = await client.reader.read(1000)
+        await client.send(request("GET", "/chunks", None))
+        answered = await client.read_answer()
+
+    assert first == b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"
+    assert answered.body == b"body"
+
+
 async def test_a_slow_reader_slows_the_writer_and_nothing_piles_up() -> None:
     written = 0
 

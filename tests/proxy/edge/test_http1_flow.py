@@ -1,10 +1,17 @@
 """What was read waits in order and bounded; what waits for an end is told of it."""
 
 import asyncio
+import socket
 
 import pytest
 
-from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
+from deuz_proxy.edge.http1_flow import (
+    Inbox,
+    Outlet,
+    Waiter,
+    has_hung_up,
+    whole_inbox,
+)
 
 
 class Tap(asyncio.Transport):
@@ -124,3 +131,39 @@ async def test_waking_one_that_was_cancelled_or_never_waited_does_nothing() -> N
     waiter.wake()
 
     assert future.cancelled()
+
+
+async def test_a_whole_body_is_taken_once_without_waiting() -> None:
+    inbox = whole_inbox(Tap(), Waiter(asyncio.get_running_loop()), b"body")
+    assert inbox.is_over
+
+    assert inbox.take_whole() == b"body"
+    assert inbox.take_whole() is None
+    assert [piece async for piece in inbox.pieces()] == []
+
+
+@pytest.mark.parametrize(
+    ("pieces", "fault"),
+    [([], None), ([b"a", b"b"], None), ([b"a"], ConnectionResetError())],
+)
+async def test_a_body_that_is_cut_or_in_pieces_is_not_taken_whole(
+    pieces: list[bytes], fault: Exception | None
+) -> None:
+    inbox, _ = make_inbox()
+    for piece in pieces:
+        inbox.put(piece)
+    assert inbox.take_whole() is None
+    inbox.end(fault)
+
+    assert inbox.take_whole() is None
+
+
+def test_the_other_side_has_hung_up_once_it_has_ended() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.send(b"unread")
+        assert not has_hung_up(ours.fileno())
+
+        theirs.shutdown(socket.SHUT_WR)
+
+        assert has_hung_up(ours.fileno())

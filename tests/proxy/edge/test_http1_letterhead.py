@@ -196,3 +196,27 @@ def test_heads_without_a_length_have_a_framing_each() -> None:
 def test_a_connection_keeps_to_its_limit_of_lines() -> None:
     with pytest.raises(HeadTooLong):
         HeadReader(2).read(stated(b"5"))
+
+
+def test_bytes_that_begin_with_a_head_alike_are_known_with_what_follows_it() -> None:
+    reader = HeadReader(100)
+    assert reader.read_alike(stated(b"55")) is None
+    first = reader.read(stated(b"55"))
+
+    found = reader.read_alike(stated(b"7") + b"body")
+
+    assert found is not None
+    assert found[1] == b"body"
+    assert found[0].letterhead is first.letterhead
+    assert same_reading(found[0], read_request(stated(b"7")))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [stated(b"555"), stated(b"5")[:-1], stated(b"0"), stated(b"+5"), b"\r\n", b""],
+)
+def test_a_head_that_is_longer_or_not_whole_is_not_known(other: bytes) -> None:
+    reader = HeadReader(100)
+    reader.read(stated(b"55"))
+
+    assert reader.read_alike(other) is None

@@ -79,3 +79,24 @@ async def test_an_answer_that_was_closed_whole_gives_its_connection_back(
         await ask(upstreams, upstream.url)
 
         assert len({id(got.writer) for got in upstream.requests}) == 1
+
+
+async def test_a_body_that_is_here_is_taken_at_once_and_only_once(
+    upstreams: Http1Upstreams,
+) -> None:
+    text = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip, br\r\n"
+        b"Content-Length: 4\r\n\r\nbody"
+    )
+    async with raw_upstream(answer_with(text)) as upstream:
+        replies = [await ask(upstreams, upstream.url)]
+        bodies = [replies[0].body_here(), replies[0].body_here()]
+        # Its connection is free again, and what it says is known by now.
+        replies.append(await ask(upstreams, upstream.url))
+        bodies.append(replies[1].body_here())
+
+    assert bodies == [b"body", None, b"body"]
+    assert [(reply.kind, reply.codings) for reply in replies] == [
+        (b"a/b", (b"gzip", b"br"))
+    ] * 2
+    assert len({got.writer for got in upstream.requests}) == 1

@@ -18,8 +18,8 @@ CHAT = STREAMS["openai_chat"]
 class Journal(GivenClient):
     """A client and a decoder that say in which order they were used."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, leaves_at: int | None = None) -> None:
+        super().__init__(leaves_at=leaves_at)
         self.steps: list[str] = []
 
     def write(self, chunk: bytes) -> None:
@@ -80,6 +80,36 @@ async def test_a_chunk_goes_out_before_it_is_metered_and_held_ones_only_go_out()
     assert reply.is_closed
     assert (totals.outcome, totals.status, totals.response_bytes) == ("ok", 200, 3)
     assert totals.first_byte_seconds is not None
+
+
+@pytest.mark.parametrize("status", [200, 400])
+async def test_an_answer_that_is_here_is_told_like_one_that_comes(status: int) -> None:
+    told = []
+    for is_here in (False, True):
+        client = Journal()
+        said = Said(status, (b"a",), HEADERS, is_here=is_here)
+        way, reply = relay(said, client)
+        told.append((await way.run(), client))
+        assert reply.is_closed
+
+    assert told[0] == told[1]
+    assert told[1][1].steps == ["client a", "meter a"]
+    assert told[1][1].is_finished
+
+
+@pytest.mark.parametrize(
+    ("client", "outcome"),
+    [(Journal(leaves_at=0), "client_closed"), (LeavesAtTheEnd(), "ok")],
+)
+async def test_a_client_that_leaves_an_answer_that_is_here_has_it_once_it_was_written(
+    client: Journal, outcome: str
+) -> None:
+    way, reply = relay(Said(200, (b"a",), is_here=True), client)
+
+    totals = await way.run()
+
+    assert reply.is_closed
+    assert totals.outcome == outcome
 
 
 async def test_an_answer_without_a_body_has_no_first_byte() -> None:

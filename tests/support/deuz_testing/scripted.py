@@ -6,18 +6,23 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from deuz_proxy.calls import Headers, Letterhead
+from deuz_proxy.calls import Headers, Letterhead, header
 from deuz_proxy.errors import SidecarError
+from deuz_proxy.observe.inflate import content_codings
 
 
 @dataclass(frozen=True)
 class Said:
-    """What an upstream answers: a status, lines, and chunks; a fault ends them."""
+    """What an upstream answers: a status, lines, and chunks; a fault ends them.
+
+    One that is here has a single chunk, which can be taken without waiting.
+    """
 
     status: int = 200
     chunks: tuple[bytes, ...] = ()
     headers: Headers = ((b"Content-Type", b"application/json"),)
     fault: SidecarError | None = None
+    is_here: bool = False
 
 
 @dataclass
@@ -35,6 +40,17 @@ class ScriptedReply:
     @property
     def headers(self) -> Headers:
         return self.said.headers
+
+    @property
+    def kind(self) -> bytes:
+        return header(self.said.headers, b"content-type") or b""
+
+    @property
+    def codings(self) -> tuple[bytes, ...]:
+        return content_codings(self.said.headers)
+
+    def body_here(self) -> bytes | None:
+        return self.said.chunks[0] if self.said.is_here else None
 
     async def chunks(self) -> AsyncIterator[bytes]:
         for chunk in self.said.chunks:
@@ -145,6 +161,12 @@ class GivenClient:
 
     def start(self, status: int, reason: str, headers: Headers) -> None:
         self.status, self.reason, self.headers = status, reason, headers
+
+    def start_with(
+        self, status: int, reason: str, headers: Headers, first: bytes
+    ) -> None:
+        self.start(status, reason, headers)
+        self.write(first)
 
     async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]:
         raise AssertionError("no scripted upstream switches")
