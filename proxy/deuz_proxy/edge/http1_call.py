@@ -274,10 +274,9 @@ class Http1Client:
             else:
                 self._is_chunked = True
                 lines.append((b"Transfer-Encoding", b"chunked"))
-        if self.is_kept and is_old:
-            lines.append((b"Connection", b"keep-alive"))
-        elif not self.is_kept and not is_old:
-            lines.append((b"Connection", b"close"))
+        if self.is_kept == is_old:
+            # Not what this version of HTTP takes for granted.
+            lines.append((b"Connection", b"keep-alive" if is_old else b"close"))
 
     def _begin(self, status: int, reason: str, lines: Lines) -> None:
         if self._connection.transport.is_closing():
