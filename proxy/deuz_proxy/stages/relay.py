@@ -50,7 +50,10 @@ class Relay:
             if body is None:
                 await self._in_pieces()
             else:
-                await self._at_once(body)
+                self._write_whole(body)
+                if self._client.is_slow:
+                    await self._client.drain()
+                self._meter(body)
             self._is_through = True
             self._client.finish()
         except UpstreamBroken as fault:
@@ -84,15 +87,12 @@ class Relay:
     def _whole(self) -> str:
         return "upstream_error" if self._is_bad else "ok"
 
-    async def _at_once(self, body: bytes) -> None:
-        """Hand a body through that is all here."""
+    def _write_whole(self, body: bytes) -> None:
+        """Hand the answer on with its body, which is all here."""
         reply = self._sent.reply
         self._first_byte, self._bytes = self._watch.elapsed(), len(body)
         self._is_level = True
         self._client.start_with(reply.status, reply.reason, reply.headers, body)
-        if self._client.is_slow:
-            await self._client.drain()
-        self._meter(body)
 
     async def _in_pieces(self) -> None:
         """Hand a body through as it comes."""
