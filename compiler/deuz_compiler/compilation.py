@@ -94,9 +94,11 @@ def _prepared(
     estimate: Callable[[str], int],
 ) -> tuple[Policy, Sifted, Pool]:
     policy = _with_source_order(policy, facts)
-    offered = [_digested(candidate) for candidate in candidates]
-    placed = _placed_keys(offered, facts.placed)
-    sifted = sift(offered, policy, placed=placed)
+    if facts.placed:
+        # What is placed is known by digests: made here, they are not made again.
+        candidates = [_digested(candidate) for candidate in candidates]
+    placed = _placed_keys(candidates, facts.placed)
+    sifted = sift(candidates, policy, placed=placed)
     around = Surroundings(placed, facts.now)
     pool = build_pool(sifted.candidates, policy, around=around, estimate=estimate)
     return policy, sifted, pool
@@ -152,6 +154,8 @@ def _failed(facts: CompileFacts, policy: Policy) -> Selection | None:
 
 def _selected(pool: Pool, node: int, decisions: Mapping[int, Decision]) -> Candidate:
     candidate = pool.candidates[node]
+    if not candidate.digest:
+        candidate = msgspec.structs.replace(candidate, digest=pool.digests[node])
     if not decisions[node].is_projected:
         return candidate
     return msgspec.structs.replace(

@@ -8,6 +8,7 @@ Rules:
 - Candidates of one `content_identity` are forms of the same thing; one at most is used.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -81,3 +82,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def is_mandatory(self) -> bool:
         """Whether the record may never be left out or shortened."""
         return self.requirement == "mandatory"
+
+
+def keys_of(candidates: Iterable[Candidate]) -> list[str]:
+    """Return the keys of candidates, in their order."""
+    # As `key` has it, spelt out: a call for each record of a large pool adds up.
+    return [
+        f"{c.source}/{c.record_id}" if c.source else c.record_id for c in candidates
+    ]

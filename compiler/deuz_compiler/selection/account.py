@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from deuz_compiler.canonical import digest_text
 from deuz_compiler.records import reasons
 from deuz_compiler.records.candidate import Candidate
 from deuz_compiler.records.facts import FAILURES, CompileFacts, SourceReport
@@ -65,33 +66,39 @@ def account(
 def _entries(
     selection: Selection, pool: Pool, sifted: Sifted, *, sources: Sequence[str]
 ) -> tuple[ManifestEntry, ...]:
-    nodes = [*selection.nodes, *_left_out(selection, pool, sources)]
-    entries = [_entry_of(selection, pool, node) for node in nodes]
-    entries.extend(
-        _entry(_encodable(candidate), reason, 0)
-        for candidate, reason in sifted.excluded
-    )
+    candidates, digests, decisions = pool.candidates, pool.digests, selection.decisions
+    entries = []
+    for node in selection.nodes:
+        decision = decisions[node]
+        tokens, candidate = decision.cost_tokens, candidates[node]
+        entries.append(
+            _entry(candidate, digests[node], decision.reason, tokens, decision)
+        )
+    is_refused = selection.refusal is not None
+    for node in _left_out(selection, pool, sources):
+        found, reason = decisions.get(node), reasons.REFUSED
+        # After a refusal, what had been let in is refused like the rest.
+        if found is not None and not (is_refused and found.is_selected):
+            reason = found.reason
+        entries.append(
+            _entry(candidates[node], digests[node], reason, pool.costs[node])
+        )
+    for candidate, reason in sifted.excluded:
+        shown = _encodable(candidate)
+        entries.append(_entry(shown, shown.digest, reason, 0))
     return tuple(entries)
 
 
 def _left_out(selection: Selection, pool: Pool, sources: Sequence[str]) -> list[int]:
     inside = frozenset(selection.nodes)
     outside = [node for node in range(len(pool)) if node not in inside]
+    if not sources:
+        return outside
     place = {source: order for order, source in enumerate(sources)}
     # Nodes stand in the order of their keys, and the sort keeps it.
     return sorted(
         outside, key=lambda n: place.get(pool.candidates[n].source, len(place))
     )
-
-
-def _entry_of(selection: Selection, pool: Pool, node: int) -> ManifestEntry:
-    candidate, tokens = pool.candidates[node], pool.costs[node]
-    decision = selection.decisions.get(node)
-    if decision is not None and not decision.is_selected:
-        return _entry(candidate, decision.reason, tokens)
-    if decision is None or selection.refusal is not None:
-        return _entry(candidate, reasons.REFUSED, tokens)
-    return _entry(candidate, decision.reason, decision.cost_tokens, decision)
 
 
 def _encodable(candidate: Candidate) -> Candidate:
@@ -102,13 +109,17 @@ def _encodable(candidate: Candidate) -> Candidate:
         kind=encodable(candidate.kind),
         record_id=encodable(candidate.record_id),
         revision=encodable(candidate.revision),
-        digest=encodable(candidate.digest),
+        digest=encodable(candidate.digest or digest_text(candidate.text)),
         depends_on=tuple([encodable(key) for key in candidate.depends_on]),
     )
 
 
 def _entry(
-    candidate: Candidate, reason: str, tokens: int, selected: Decision | None = None
+    candidate: Candidate,
+    digest: str,
+    reason: str,
+    tokens: int,
+    selected: Decision | None = None,
 ) -> ManifestEntry:
     # By position, as decisions are: there is one of these for each record.
     return ManifestEntry(
@@ -116,7 +127,7 @@ def _entry(
         candidate.kind,
         candidate.record_id,
         candidate.revision,
-        candidate.digest,
+        digest,
         tokens,
         selected is not None,
         reason,

@@ -19,7 +19,7 @@ import msgspec
 
 from deuz_compiler.errors import MalformedInput
 from deuz_compiler.records import reasons
-from deuz_compiler.records.candidate import REQUIREMENTS, Candidate
+from deuz_compiler.records.candidate import REQUIREMENTS, Candidate, keys_of
 from deuz_compiler.records.loading import HALF_PAIR, load_record, shown
 from deuz_compiler.records.policy import Policy
 from deuz_compiler.selection.problems import problems_of_record
@@ -113,8 +113,8 @@ def _exclude(candidates: Sequence[Candidate], faults: Sequence[_Fault]) -> Sifte
 
 def _record_faults(candidates: Sequence[Candidate]) -> Iterator[_Fault]:
     seen: dict[str, Candidate] = {}
-    for position, candidate in enumerate(candidates):
-        key = candidate.key
+    keyed = zip(keys_of(candidates), candidates, strict=True)
+    for position, (key, candidate) in enumerate(keyed):
         first = seen.get(key)
         if first is not None:
             text = f"candidate {shown(key)}: duplicate"

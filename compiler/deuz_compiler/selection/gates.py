@@ -7,6 +7,8 @@ Rules:
   applies, so an expired mandatory record leaves the pool and refuses nothing.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from deuz_compiler.records import reasons
@@ -20,6 +22,19 @@ class Gate(msgspec.Struct, frozen=True, gc=False):
     detail: str
 
 
+def gates_of(candidates: Iterable[Candidate], now: float | None) -> list[Gate | None]:
+    """Return the gate of each candidate, in their order; `now` as for `gate_of`."""
+    # Nearly all verdicts are the very one that says yes, and need no call.
+    return [
+        None
+        if c.scope is c.freshness is c.authority is ELIGIBLE
+        and c.expires_at is None
+        and c.form_rank >= c.min_rank
+        else gate_of(c, now)
+        for c in candidates
+    ]
+
+
 def gate_of(candidate: Candidate, now: float | None) -> Gate | None:
     """Return the first "no", or None for an eligible candidate.
 
@@ -28,9 +43,6 @@ def gate_of(candidate: Candidate, now: float | None) -> Gate | None:
     expires_at = candidate.expires_at
     if expires_at is not None and now is not None and expires_at <= now:
         return Gate(reasons.EXPIRED, "")
-    # Compared whole: nearly all verdicts are this very one.
-    if candidate.scope is candidate.freshness is candidate.authority is ELIGIBLE:
-        return _floor_gate(candidate)
     for code, verdict in (
         (reasons.SCOPE_INELIGIBLE, candidate.scope),
         (reasons.FRESHNESS_INELIGIBLE, candidate.freshness),

@@ -14,7 +14,6 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 
 import msgspec
 
@@ -86,16 +85,51 @@ class Judge:
 
     def units(self) -> list[Unit]:
         """Return the units of the class that are still open, by first member."""
-        pool, decisions = self.tally.pool, self.tally.decisions
-        contents = self.tally.identities
-        listed: dict[tuple[int, ...], None] = {}
-        for node, requirement in enumerate(pool.requirements):
-            # Spelt out, like `is_open`: a call for each record of the pool adds up.
-            if requirement != self.requirement or node in decisions:
-                continue
-            if pool.identities[node] not in contents:
-                listed[pool.groups[node] or (node,)] = None
-        return [unit_of(pool, members, self._places) for members in listed]
+        pool, places = self.tally.pool, self._places
+        return [unit_of(pool, pool.members(head), places) for head in self._heads()]
+
+    def turns(self) -> list[int]:
+        """Return the first member of each open unit in the order of their ranks.
+
+        For a ranking in which nothing moves: then units are made when they are needed.
+        """
+        pool = self.tally.pool
+        # One sort for each term, the least first, by what C can look up, costs a third
+        # of what making ranks does.
+        heads = sorted(self._heads())
+        for term in reversed(self._ranking):
+            if term == "source":
+                places, last = self._places, len(self._places)
+                place = [places.get(c.source, last) for c in pool.candidates]
+                heads.sort(key=place.__getitem__)
+            else:
+                heads.sort(key=_best(pool, term).__getitem__, reverse=True)
+        return heads
+
+    def unit_at_turn(self, head: int) -> Unit | None:
+        """Return the unit of a first member, judged; None if closed or turned away."""
+        tally, pool = self.tally, self.tally.pool
+        if not (pool.groups[head] or pool.missing[head]):
+            # Spelt out for one record that is too dear by itself and cannot shrink, as
+            # most are in a large pool: that it takes no unit and no walk to tell.
+            if head in tally.decisions or pool.identities[head] in tally.identities:
+                return None
+            cost = tally.prices[head]
+            if pool.projections[head] is None and not tally.fits(cost):
+                stage = self.requirement
+                tally.reject(head, reasons.OVER_BUDGET, cost=cost, stage=stage)
+                return None
+        unit = unit_of(pool, pool.members(head), self._places)
+        return unit if self.may_enter(unit) else None
+
+    def may_enter(self, unit: Unit) -> bool:
+        """Judge a unit; turn it away if there is an objection."""
+        if not self.is_open(unit):
+            return False
+        objection = self.objection(unit)
+        if objection is not None:
+            self.drop(unit, objection)
+        return objection is None
 
     def is_open(self, unit: Unit) -> bool:
         """Whether any member is undecided and its content is not in."""
@@ -142,22 +176,23 @@ class Judge:
         terms = [_TERMS[term](self, unit) for term in self._ranking]
         return (*terms, unit.members[0])
 
-    def ranked(self, units: list[Unit]) -> list[Unit]:
-        """Return units in the order of their ranks, where nothing in them moves."""
-        # One sort for each term, the least first, by what C can look up, costs a third
-        # of what making ranks does.
-        units = sorted(units, key=attrgetter("members"))
-        for term in reversed(self._ranking):
-            if term == "source":
-                units.sort(key=attrgetter("place"))
-            else:
-                units.sort(key=attrgetter(term), reverse=True)
-        return units
-
     def new_keys(self, unit: Unit) -> int:
         """Count the keys a unit would be the first to cover."""
         covered = self.tally.covered
         return len({key: None for key in unit.keys if key not in covered})
+
+    def _heads(self) -> list[int]:
+        """Return the first member of each open unit, by the first that is open."""
+        tally, pool = self.tally, self.tally.pool
+        contents, groups, decisions = tally.identities, pool.groups, tally.decisions
+        heads = []
+        for node, requirement in enumerate(pool.requirements):
+            # Spelt out, like `is_open`: a call for each record of the pool adds up.
+            if requirement != self.requirement or node in decisions:
+                continue
+            if pool.identities[node] not in contents:
+                heads.append(groups[node][0] if groups[node] else node)
+        return list(dict.fromkeys(heads))
 
     def _shrinks(self, unit: Unit) -> bool:
         """Put the projection in the place of a unit that is too dear, if that fits."""
@@ -167,6 +202,22 @@ class Judge:
         unit.cost -= saved
         unit.projected = tally.pool.costs[unit.members[0]] - saved
         return True
+
+
+def _best(pool: Pool, term: str) -> list[float]:
+    """Return, by node, the score or the priority; of a group, the best of its members.
+
+    Only what stands at the first member of a group is meant to be read.
+    """
+    column: list[float] = (
+        [candidate.score for candidate in pool.candidates]
+        if term == "score"
+        else [candidate.priority for candidate in pool.candidates]
+    )
+    for group in dict.fromkeys(pool.groups):
+        if group:
+            column[group[0]] = max([column[node] for node in group])
+    return column
 
 
 def _blocked(block: Block) -> str:

@@ -12,10 +12,16 @@ Rules:
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from deuz_compiler.canonical import digest_text
 from deuz_compiler.errors import MalformedInput
-from deuz_compiler.records.candidate import REQUIREMENTS, Candidate, Requirement
+from deuz_compiler.records.candidate import (
+    REQUIREMENTS,
+    Candidate,
+    Requirement,
+    keys_of,
+)
 from deuz_compiler.records.policy import Policy
-from deuz_compiler.selection.gates import Gate, gate_of
+from deuz_compiler.selection.gates import Gate, gates_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,8 @@ class Pool:
     `missing` is, per node, the first dependency that nobody offers, or "". `absent` are
     the keys this call requires and nobody offers. `twins` are the nodes of each content
     that has several, `projections` the price of each smaller text, `groups` the members
-    of each node's required group, itself among them.
+    of each node's required group, itself among them. `digests` are the declared ones,
+    or else those of the texts.
     """
 
     candidates: tuple[Candidate, ...]
@@ -45,6 +52,7 @@ class Pool:
     costs: tuple[int, ...]
     unpriced: tuple[int, ...]
     projections: tuple[int | None, ...]
+    digests: tuple[str, ...]
     identities: tuple[str, ...]
     edges: tuple[tuple[int, ...], ...]
     groups: tuple[tuple[int, ...], ...]
@@ -79,7 +87,7 @@ def build_pool(
     Raises:
         MalformedInput: the estimator gives no whole number from 0.
     """
-    by_key = {candidate.key: candidate for candidate in candidates}
+    by_key = dict(zip(keys_of(candidates), candidates, strict=True))
     keys = tuple(sorted(by_key))
     ordered = tuple([by_key[key] for key in keys])
     number = {key: node for node, key in enumerate(keys)}
@@ -88,7 +96,10 @@ def build_pool(
     labels = _label_tokens(ordered, policy)
     is_rendered = policy.pricing == "rendered"
     extra = labels if is_rendered else [0] * len(labels)
-    identities = tuple([c.content_identity or c.digest for c in ordered])
+    digests = tuple([c.digest or digest_text(c.text) for c in ordered])
+    identities = tuple(
+        [c.content_identity or d for c, d in zip(ordered, digests, strict=True)]
+    )
     return Pool(
         candidates=ordered,
         keys=keys,
@@ -107,13 +118,14 @@ def build_pool(
                 for c, more in zip(ordered, extra, strict=True)
             ]
         ),
+        digests=digests,
         identities=identities,
         edges=edges,
         groups=groups,
         requirements=_requirements(
             ordered, policy.required, number=number, groups=groups
         ),
-        gates=tuple([gate_of(candidate, around.now) for candidate in ordered]),
+        gates=tuple(gates_of(ordered, around.now)),
         missing=missing,
         is_placed=tuple([key in around.placed for key in keys]),
         placed=around.placed,

@@ -27,20 +27,26 @@ def problems_of_record(candidate: Candidate, key: str) -> list[str]:
     if isinstance(candidate.coverage_keys, str):
         found.append("coverage_keys is no list of keys")
     named = f"{candidate.kind}{candidate.revision}{candidate.digest}"
-    if not (named.isascii() and "".join(candidate.depends_on).isascii()):
+    if candidate.depends_on:
+        named += "".join(candidate.depends_on)
+    if not named.isascii():
         _note_half_pairs(candidate, found)
     _note_numbers(candidate, found)
     return found
 
 
 def _note_numbers(candidate: Candidate, found: list[str]) -> None:
-    if candidate.tokens is not None:
-        _note_count("tokens", candidate.tokens, found)
+    tokens = candidate.tokens
+    # Spelt out for the one count that most records have.
+    if tokens is not None and (type(tokens) is not int or tokens < 0):
+        _note_count("tokens", tokens, found)
     if candidate.label_tokens is not None:
         _note_count("label_tokens", candidate.label_tokens, found)
     if candidate.projection_tokens is not None:
         _note_count("projection_tokens", candidate.projection_tokens, found)
-    if candidate.requirement not in REQUIREMENTS:
+    requirement = candidate.requirement
+    # The usual one first: it stands last among them.
+    if requirement != "discretionary" and requirement not in REQUIREMENTS:
         found.append(f"requirement is not one of {', '.join(REQUIREMENTS)}")
     if not 0.0 <= candidate.score <= 1.0:
         found.append(f"score {candidate.score} is outside 0 to 1")

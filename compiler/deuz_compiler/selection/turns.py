@@ -15,8 +15,9 @@ from deuz_compiler.selection.shares import Shares
 def play_turns(judge: Judge, shares: Shares) -> None:
     """Give each unit of the judge's class its turn."""
     waiting = []
-    for unit in judge.ranked(judge.units()):
-        if not _may_enter(judge, unit):
+    for head in judge.turns():
+        unit = judge.unit_at_turn(head)
+        if unit is None:
             continue
         if shares.admits(unit.kind, unit.cost):
             _admit(judge, unit, shares, reason=reasons.RANKED)
@@ -24,18 +25,8 @@ def play_turns(judge: Judge, shares: Shares) -> None:
             judge.tally.note_shortage(shares.shortage(unit.kind, unit.cost))
             waiting.append(unit)
     for unit in waiting:
-        if _may_enter(judge, unit):
+        if judge.may_enter(unit):
             _admit(judge, unit, shares, reason=reasons.REALLOCATED)
-
-
-def _may_enter(judge: Judge, unit: Unit) -> bool:
-    """Judge a unit; drop it if there is an objection."""
-    if not judge.is_open(unit):
-        return False
-    objection = judge.objection(unit)
-    if objection is not None:
-        judge.drop(unit, objection)
-    return objection is None
 
 
 def _admit(judge: Judge, unit: Unit, shares: Shares, *, reason: str) -> None:

@@ -198,9 +198,9 @@ def test_order_of_turns_is_that_of_the_ranks(
     records: list[Candidate], ranking: list[str]
 ) -> None:
     judged = judge(*records, ranking=tuple(ranking))
-    units = judged.units()[::-1]
+    ranked = sorted(judged.units(), key=judged.rank)
 
-    assert judged.ranked(units) == sorted(units, key=judged.rank)
+    assert judged.turns() == [unit.members[0] for unit in ranked]
 
 
 def test_drop_touches_open_members_only() -> None:
