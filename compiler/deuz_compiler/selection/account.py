@@ -151,9 +151,9 @@ def _summaries(
     entries: Sequence[ManifestEntry], reports: Sequence[SourceReport]
 ) -> tuple[SourceSummary, ...]:
     """Sum up each reported source, then any that offered without a report."""
-    offered: dict[str, list[ManifestEntry]] = {e.source: [] for e in entries}
+    offered: dict[str, list[ManifestEntry]] = {}
     for entry in entries:
-        offered[entry.source].append(entry)
+        offered.setdefault(entry.source, []).append(entry)
     told = {report.source: report for report in reports}
     for source in sorted(offered):
         told.setdefault(source, SourceReport(source, offered[source][0].kind))

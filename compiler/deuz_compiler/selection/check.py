@@ -40,14 +40,10 @@ def _record_problems(pool: Pool, node: int, present: frozenset[str]) -> list[str
     problems = []
     if pool.gates[node] is not None:
         problems.append(f"{candidate.key} is not eligible")
-    problems.extend(
-        f"{candidate.key} lacks {key}"
-        for key in candidate.depends_on
-        if key not in present
-    )
-    problems.extend(
-        f"{candidate.key} lacks {pool.keys[other]} of its group"
-        for other in pool.groups[node]
-        if pool.keys[other] not in present
-    )
+    for key in candidate.depends_on:
+        if key not in present:
+            problems.append(f"{candidate.key} lacks {key}")  # noqa: PERF401
+    for other in pool.groups[node]:
+        if pool.keys[other] not in present:
+            problems.append(f"{candidate.key} lacks {pool.keys[other]} of its group")  # noqa: PERF401
     return problems

@@ -98,11 +98,11 @@ class Judge:
         # of what making ranks does.
         heads = sorted(self._heads())
         for term in reversed(self._ranking):
-            if term == "source":
+            if term == "source" and self._places:
                 places, last = self._places, len(self._places)
                 place = [places.get(c.source, last) for c in pool.candidates]
                 heads.sort(key=place.__getitem__)
-            else:
+            elif term != "source":
                 heads.sort(key=_best(pool, term).__getitem__, reverse=True)
         return heads
 

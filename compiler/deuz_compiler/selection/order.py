@@ -17,7 +17,7 @@ _Place = Callable[[int], int]
 
 def ordered(pool: Pool, nodes: Iterable[int], policy: Policy) -> list[int]:
     """Return the nodes in the order in which they are placed."""
-    places: Mapping[str, _Place] = {
+    places: Mapping[str, _Place | None] = {
         "requirement": _place(REQUIREMENTS, lambda node: pool.requirements[node]),
         "role": _place(policy.roles, lambda node: pool.candidates[node].role),
         "source": _place(policy.sources, lambda node: pool.candidates[node].source),
@@ -25,12 +25,16 @@ def ordered(pool: Pool, nodes: Iterable[int], policy: Policy) -> list[int]:
     found = sorted(nodes)
     # One sort for each term, the least first, costs half of what making keys does.
     for term in reversed(policy.ordering):
-        found.sort(key=places[term])
+        if (place := places[term]) is not None:
+            found.sort(key=place)
     return found
 
 
-def _place(names: Iterable[str], name_of: Callable[[int], str]) -> _Place:
+def _place(names: Iterable[str], name_of: Callable[[int], str]) -> _Place | None:
+    """Return where a node stands by its name; None where no name is listed."""
     known: dict[str, int] = {}
     for place, name in enumerate(names):
         known.setdefault(name, place)
+    if not known:
+        return None
     return lambda node: known.get(name_of(node), len(known))

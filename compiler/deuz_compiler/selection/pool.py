@@ -137,8 +137,9 @@ def build_pool(
 def _label_tokens(ordered: Sequence[Candidate], policy: Policy) -> list[int]:
     """Return what rendering adds for each record, with what parts it from the next."""
     usual, between = policy.overhead.record_tokens, policy.overhead.between_tokens
-    own = [candidate.label_tokens for candidate in ordered]
-    return [between + (usual if label is None else label) for label in own]
+    return [
+        between + (usual if c.label_tokens is None else c.label_tokens) for c in ordered
+    ]
 
 
 def _tokens(text: str, declared: int | None, estimate: Callable[[str], int]) -> int:
@@ -180,8 +181,9 @@ def _edges(
             continue
         found: list[int] = []
         for key in candidate.depends_on:
-            if key in number:
-                found.append(number[key])
+            other = number.get(key)
+            if other is not None:
+                found.append(other)
             elif key not in placed:
                 missing[node] = missing[node] or key
         edges[node] = (*found, *groups[node])

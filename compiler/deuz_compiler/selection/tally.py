@@ -148,18 +148,20 @@ class Tally:
         left = self.remaining - self.cost(nodes)
         requesters = tuple([pool.keys[node] for node in members])
         for node in sorted(nodes):
-            is_asked = node in members
+            is_asked, requirement = node in members, pool.requirements[node]
+            # By position, as in `reject`.
             self.decisions[node] = Decision(
-                key=pool.keys[node],
-                is_selected=True,
-                reason=reason if is_asked else _pulled(pool.requirements[node]),
-                requirement=pool.requirements[node],
-                stage=stage,
-                cost_tokens=self.prices[node],
-                before_tokens=self.remaining,
-                after_tokens=left,
-                is_projected=node in self.projected,
-                pulled_in_by=() if is_asked else requesters,
+                pool.keys[node],
+                True,  # noqa: FBT003
+                reason if is_asked else _pulled(requirement),
+                requirement,
+                stage,
+                "",
+                self.prices[node],
+                self.remaining,
+                left,
+                node in self.projected,
+                () if is_asked else requesters,
             )
         self.settle(nodes)
         self.kept.extend(nodes)
