@@ -51,7 +51,6 @@ def _note_numbers(candidate: Candidate, found: list[str]) -> None:
     if not 0.0 <= candidate.score <= 1.0:
         found.append(f"score {candidate.score} is outside 0 to 1")
     priority = candidate.priority
-    # The usual one first: it needs no comparison of numbers.
     if priority != 0 and not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
         found.append(f"priority {candidate.priority} is outside -1000 to 1000")
 

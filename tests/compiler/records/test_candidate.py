@@ -1,6 +1,11 @@
 import pytest
 
-from deuz_compiler.records.candidate import ELIGIBLE, REQUIREMENTS, Candidate
+from deuz_compiler.records.candidate import (
+    ELIGIBLE,
+    REQUIREMENTS,
+    Candidate,
+    keys_of,
+)
 
 
 def test_four_fields_make_a_neutral_candidate() -> None:
@@ -16,6 +21,7 @@ def test_key_is_source_and_id_or_the_id_alone(source: str, key: str) -> None:
     candidate = Candidate(source=source, kind="rag", record_id="a#1", text="")
 
     assert candidate.key == key
+    assert keys_of([candidate, candidate]) == [key, key]
 
 
 @pytest.mark.parametrize("requirement", REQUIREMENTS)

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from deuz_compiler.records.candidate import Candidate, Eligibility
-from deuz_compiler.selection.gates import Gate, gate_of
+from deuz_compiler.selection.gates import Gate, gate_of, gates_of
 
 GOOD = Candidate(source="s", kind="rag", record_id="r", text="", score=0.99)
 NO = {name: Eligibility(False, name) for name in ("scope", "freshness", "authority")}
@@ -61,3 +61,21 @@ def test_expiry_comes_before_every_verdict() -> None:
     gate = gate_of(changed(**NO, expires_at=1.0), 2.0)
 
     assert gate == Gate("expired", "")
+
+
+def test_gates_of_many_are_those_of_each() -> None:
+    records = [
+        changed(),
+        changed(scope=NO["scope"]),
+        changed(freshness=NO["freshness"]),
+        changed(authority=NO["authority"]),
+        changed(expires_at=1.0),
+        changed(expires_at=3.0),
+        changed(form_rank=1, min_rank=2),
+        changed(form_rank=2, min_rank=2),
+    ]
+
+    gates = gates_of(records, 2.0)
+
+    assert gates == [gate_of(record, 2.0) for record in records]
+    assert [gate is None for gate in gates] == [True, *[False] * 4, True, False, True]

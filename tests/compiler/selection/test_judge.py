@@ -246,3 +246,49 @@ def test_unit_enters_as_it_was_last_judged() -> None:
     plain.objection(unit)
     plain.admit(unit, reasons.RANKED)
     assert not plain.tally.decisions[0].is_projected
+
+
+def test_record_too_dear_by_itself_is_turned_away_at_its_turn() -> None:
+    judged = judge(want("a", 107, depends_on=("b",)), want("b", 1))
+
+    assert judged.unit_at_turn(0) is None
+    decision = judged.tally.decisions[0]
+    assert (decision.reason, decision.stage) == ("over-budget", "discretionary")
+    assert (decision.cost_tokens, judged.tally.shortage) == (107, 7)
+
+
+def test_record_too_dear_by_itself_is_missing_something_first() -> None:
+    judged = judge(want("a", 101, depends_on=("nowhere",)))
+
+    assert judged.unit_at_turn(0) is None
+    assert judged.tally.decisions[0].reason == reasons.MISSING_DEPENDENCY
+
+
+def test_record_too_dear_by_itself_may_shrink_at_its_turn() -> None:
+    judged = judge(want("a", 101, projection="x", projection_tokens=60))
+
+    unit = judged.unit_at_turn(0)
+
+    assert unit is not None
+    assert (unit.members, unit.cost, unit.projected) == ((0,), 60, 60)
+
+
+def test_record_that_is_closed_has_no_turn() -> None:
+    judged = judge(want("a", content_identity="X"), want("b"), want("c"))
+    judged.tally.identities["X"] = 9
+    judged.tally.reject(1, reasons.SCOPE_INELIGIBLE)
+
+    assert judged.unit_at_turn(0) is None
+    assert judged.unit_at_turn(1) is None
+    assert judged.unit_at_turn(2) is not None
+    assert list(judged.tally.decisions) == [1]
+    assert judged.tally.decisions[1].reason == reasons.SCOPE_INELIGIBLE
+
+
+def test_group_has_one_turn_and_is_judged_whole() -> None:
+    group = {"group_id": "g", "is_group_required": True}
+    judged = judge(want("a", 60, **group), want("b", 60, **group), want("c", 101))
+
+    assert judged.turns() == [0, 2]
+    assert judged.unit_at_turn(0) is None
+    assert [d.cost_tokens for d in judged.tally.decisions.values()] == [120, 120]
