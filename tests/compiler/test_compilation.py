@@ -88,6 +88,7 @@ PLACED = PlacedRecord("docs", "1", "v1", digest_text("0123456789"))
         (record("docs", "1", "new text", revision="v2"), "ranked"),
         (record("docs", "1", "new text"), "ranked"),
         (record("wiki", "9"), "already-placed"),
+        (record("wiki", "9", "new", digest=PLACED.digest), "already-placed"),
     ],
 )
 def test_record_is_placed_by_its_text_or_by_its_revision(
