@@ -14,7 +14,7 @@ from dataclasses import replace
 from deuz_proxy.config.memory import memory_url
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
-from deuz_proxy.edge.http1_connection import Bounds as ConnectionBounds
+from deuz_proxy.edge.http1_bounds import Bounds as ConnectionBounds
 from deuz_proxy.edge.http1_server import Http1Server, make_http1_server
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address

@@ -1,8 +1,8 @@
 """A request as the line takes it, and the place where its answer goes.
 
 Rules:
-- A body is held in the pieces it came in, and joined once; a large one grows in place,
-  so that it is never here twice.
+- A body of known length is read into its place; others are held in the pieces they came
+  in, and joined once; a large one grows in place, so that it is never here twice.
 - The client gets the lines it is given and this hop's framing, nothing else.
 - What ends short of its framing looks broken.
 """
@@ -15,6 +15,7 @@ from io import BytesIO
 from deuz_proxy.calls import header
 from deuz_proxy.edge.headers import joined_head, response_headers
 from deuz_proxy.edge.http1_connection import Connection
+from deuz_proxy.edge.http1_flow import LARGE_BYTES
 from deuz_proxy.edge.http1_framing import Length
 from deuz_proxy.edge.http1_wire import Lines, RequestHead
 from deuz_proxy.errors import BodyTooLarge
@@ -23,9 +24,6 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 # Below it, one copy is cheaper than more buffers to write.
 _JOINED_BYTES = 2**14
-# From here on memory counts for more than the copies of growing: `BytesIO` gives out
-# the very buffer that it wrote to.
-_LARGE_BYTES = 2**23
 _RESET = struct.pack("ii", 1, 0)
 _FIRST_FINAL, _SWITCHED = 200, 101
 _BODYLESS = frozenset({204, 304})
@@ -95,6 +93,10 @@ class Http1Incoming:
         stated = framing.stated_bytes if isinstance(framing, Length) else 0
         if stated > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
+        if 0 < stated <= LARGE_BYTES:
+            self._invite()
+            await self._inbox.wait()
+            return b"".join(self._inbox.take_all())
         pieces: list[bytes] = []
         large: BytesIO | None = None
         length = 0
@@ -106,7 +108,7 @@ class Http1Incoming:
                 large.write(piece)
                 continue
             pieces.append(piece)
-            if length > _LARGE_BYTES:
+            if length > LARGE_BYTES:
                 large = BytesIO()
                 large.writelines(pieces)
                 pieces.clear()
@@ -120,10 +122,13 @@ class Http1Incoming:
         Raises:
             RequestMalformed: its framing is broken.
         """
-        if self._request.expects_continue and not self._inbox.has_begun:
-            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._invite()
         async for piece in self._inbox.pieces():
             yield piece
+
+    def _invite(self) -> None:
+        if self._request.expects_continue and not self._inbox.has_begun:
+            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def inform(self, status: int, reason: bytes, headers: Headers) -> None:
         """Hand on an interim answer, unless the client cannot take it."""

@@ -10,20 +10,13 @@ Rules:
 import asyncio
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
 
+from deuz_proxy.edge.http1_bounds import Bounds
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter, has_hung_up, whole_inbox
 from deuz_proxy.edge.http1_framing import Endless, Framing, Length, NotHttp
 from deuz_proxy.edge.http1_letterhead import HeadReader
-from deuz_proxy.edge.http1_wire import (
-    MAX_HEAD_BYTES,
-    MAX_LINES,
-    Head,
-    HeadTooLong,
-    RequestHead,
-    target_of,
-)
+from deuz_proxy.edge.http1_wire import Head, HeadTooLong, RequestHead, target_of
 from deuz_proxy.errors import (
     HeadTooLarge,
     RequestMalformed,
@@ -33,26 +26,9 @@ from deuz_proxy.errors import (
 
 _WRITE_AHEAD_BYTES = 2**18
 _MOST_BACKLOG_BYTES = 2**16
-# The most that the event loop reads at once.
-_AT_ONCE_BYTES = 2**18
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How long connections may be silent, how long heads may be, how many of both."""
-
-    # Above what clients' pools keep a connection for: who closes first should be they.
-    idle_seconds: float = 3600.0
-    # From a connection's first byte, or a head's, to the head's end.
-    head_seconds: float = 60.0
-    # Between two pieces of a request's body, while nothing was answered yet.
-    body_seconds: float = 300.0
-    connections: int = 10_000
-    head_bytes: int = MAX_HEAD_BYTES
-    head_lines: int = MAX_LINES
-
-
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """An accepted connection. Its task serves; the event loop's calls feed it.
 
     `since` is when its last answer ended, or it began; `head_since` when the head that
@@ -64,6 +40,7 @@ class Connection(asyncio.Protocol):
         loop: asyncio.AbstractEventLoop,
         *,
         bounds: Bounds,
+        desk: memoryview,
         enter: Callable[["Connection"], None],
         leave: Callable[["Connection"], None],
     ) -> None:
@@ -71,6 +48,7 @@ class Connection(asyncio.Protocol):
         self._enter = enter
         self._leave = leave
         self._bounds = bounds
+        self._desk = desk
         self._head = Head(bounds.head_bytes)
         self._reader = HeadReader(bounds.head_lines)
         self._request: RequestHead | SidecarError | None = None
@@ -217,6 +195,25 @@ class Connection(asyncio.Protocol):
         self.inbox = Inbox(self.transport, self._waiter)
         self._enter(self)
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where to read to: a place in the body, or one for all connections."""
+        room = self.inbox.room
+        return self._desk if room is None else room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what was read to there."""
+        framing = self._framing
+        if self.inbox.room is None or not isinstance(framing, Length):
+            self.data_received(bytes(self._desk[:nbytes]))
+            return
+        self._is_silent = False
+        self.inbox.fill(nbytes)
+        framing.skip(nbytes)
+        if framing.is_complete:
+            self._framing = None
+            self.inbox.end()
+            self._waiter.wake()
+
     def data_received(self, data: bytes) -> None:
         """Take what the client sent."""
         if self._is_deaf:
@@ -297,9 +294,8 @@ class Connection(asyncio.Protocol):
     def _take_request(self, request: RequestHead, rest: bytes) -> None:
         self.head_since = None
         self._request = request
-        framing, length = request.framing, len(rest)
-        is_stated = isinstance(framing, Length) and framing.stated_bytes == length
-        if is_stated and length <= _AT_ONCE_BYTES:
+        framing = request.framing
+        if isinstance(framing, Length) and framing.stated_bytes == len(rest):
             # Most requests come in one read.
             self.inbox = whole_inbox(self.transport, self._waiter, rest)
             return
@@ -328,6 +324,8 @@ class Connection(asyncio.Protocol):
             inbox.end()
             if rest:
                 self._put_off(rest)
+        elif isinstance(framing, Length):
+            inbox.gather(framing.stated_bytes)
 
     def _put_off(self, data: bytes) -> None:
         self._backlog += data

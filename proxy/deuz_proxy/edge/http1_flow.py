@@ -3,6 +3,8 @@
 Rules:
 - Above a mark the socket is not read any further; the mark bounds what is held.
 - One task takes from an inbox, once; pieces come before the fault that follows them.
+- A body whose length is known is read into one buffer, which becomes its bytes: nothing
+  is joined. Room is made for what comes, not for what is promised.
 - Who waits on a connection that ends is told at once.
 """
 
@@ -10,6 +12,7 @@ import asyncio
 import select
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from io import BytesIO
 
 import msgspec
 
@@ -17,6 +20,10 @@ import msgspec
 _FULL_BYTES = 2**19
 # Linux only; elsewhere a client that leaves a paused connection is noticed later.
 _GONE = getattr(select, "POLLRDHUP", 0)
+# Room is made for so many times of what has come: who sends little reserves little.
+_MOST_ROOM = 16
+# From here on memory counts for more than copies: a body grows with what comes.
+LARGE_BYTES = _FULL_BYTES * _MOST_ROOM
 
 
 class Waiter:
@@ -52,6 +59,10 @@ class Inbox(msgspec.Struct):
     has_begun: bool = False
     is_full: bool = False
     is_over: bool = False
+    _whole: BytesIO | None = None
+    _is_in_pieces: bool = False
+    # Where what comes next is to be read to, if it has a place already.
+    room: memoryview | None = None
 
     @property
     def fault(self) -> BaseException | None:
@@ -67,11 +78,37 @@ class Inbox(msgspec.Struct):
             self.is_full = True
             self._transport.pause_reading()
 
+    def gather(self, stated_bytes: int) -> None:
+        """Make room for the whole body, if enough of it is here and none was taken."""
+        held_bytes = self._held_bytes
+        is_early = held_bytes * _MOST_ROOM < stated_bytes
+        if is_early or self._is_in_pieces or stated_bytes > LARGE_BYTES:
+            return
+        # Given a `bytes` that nobody else has, it writes to that one, and returns it.
+        self._whole = whole = BytesIO(bytes(stated_bytes))
+        whole.writelines(self._pieces)
+        self._pieces.clear()
+        self.room = whole.getbuffer()[held_bytes:]
+        if self.is_full:
+            self._read_on()
+
+    def fill(self, length: int) -> None:
+        """Take note that so much was read into the room."""
+        self._held_bytes += length
+        if self.room is not None:
+            self.room = self.room[length:]
+
     def end(self, fault: BaseException | None = None) -> None:
         """Say that nothing follows, or why; the first word counts."""
         if not self.is_over:
             self.is_over = True
             self._fault = fault
+            self.room = None
+
+    async def wait(self) -> None:
+        """Return once the body is over; only one that is gathered is held so long."""
+        while not self.is_over:
+            await self._waiter.wait()
 
     async def pieces(
         self, close: Callable[[], None] | None = None
@@ -80,7 +117,11 @@ class Inbox(msgspec.Struct):
 
         `close` is called behind a body that ended well.
         """
+        self._is_in_pieces = True
         held = self._pieces
+        if self._whole is not None:
+            held.append(self._whole.getvalue()[: self._held_bytes])
+            self._whole = self.room = None
         while True:
             while held:
                 piece = held.popleft()
@@ -108,13 +149,15 @@ class Inbox(msgspec.Struct):
         """Return what is held of a body that is over; raises what it ended with."""
         if self._fault is not None:
             raise self._fault
-        pieces = list(self._pieces)
+        whole = self._whole
+        pieces = list(self._pieces) if whole is None else [whole.getvalue()]
         self.drop()
         return pieces
 
     def drop(self) -> None:
         """Let go of what is held; nobody will take it."""
         self._pieces.clear()
+        self._whole = self.room = None
         self._held_bytes = 0
         if self.is_full:
             self._read_on()

@@ -57,6 +57,11 @@ class Length:
         self.is_complete = True
         return piece, rest
 
+    def skip(self, length: int) -> None:
+        """Take note that so much of the body was read past us."""
+        self._left_bytes -= length
+        self.is_complete = self._left_bytes == 0
+
 
 class Endless:
     """A body that ends with its connection, or a tunnel."""

@@ -17,8 +17,9 @@ from http import HTTPStatus
 
 from deuz_compiler import error_body
 from deuz_proxy.edge.answers import as_sidecar_error
+from deuz_proxy.edge.http1_bounds import DESK_BYTES, Bounds
 from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
-from deuz_proxy.edge.http1_connection import Bounds, Connection
+from deuz_proxy.edge.http1_connection import Connection
 from deuz_proxy.errors import SidecarError, TooManyConnections
 
 _SWEEP_SECONDS = 0.5
@@ -58,6 +59,7 @@ class Http1Server:
         self._tasks = asyncio.TaskGroup()
         self._listeners: list[asyncio.AbstractServer] = []
         self._connections: dict[Connection, float | None] = {}
+        self._desk = memoryview(bytearray(DESK_BYTES))
         self._is_draining = False
         # By code: as many as there are.
         self._silent_until: dict[str, float] = {}
@@ -82,7 +84,11 @@ class Http1Server:
         """
         listener = await self._loop.create_server(
             lambda: Connection(
-                self._loop, bounds=self.bounds, enter=self._enter, leave=self._leave
+                self._loop,
+                bounds=self.bounds,
+                desk=self._desk,
+                enter=self._enter,
+                leave=self._leave,
             ),
             host,
             port,

@@ -237,7 +237,7 @@ async def test_writing_to_a_client_that_has_gone_says_so() -> None:
 # Bodies.
 
 
-@pytest.mark.parametrize("length", [1, 100_000, 3_000_000])
+@pytest.mark.parametrize("length", [1, 100_000, 3_000_000, 9_000_000])
 async def test_a_body_is_read_whole_however_it_is_framed(length: int) -> None:
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         bodies.append(await incoming.read_body(limit_bytes=length))

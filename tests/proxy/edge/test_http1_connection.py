@@ -3,11 +3,13 @@
 import asyncio
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deuz_proxy.edge.http1_connection import Bounds, Connection
-from deuz_proxy.errors import SidecarError
+from deuz_proxy.edge.http1_bounds import Bounds
+from deuz_proxy.edge.http1_connection import Connection
+from deuz_proxy.errors import RequestTooSlow, SidecarError
 
 TEXTS = (
     b"\r\nPOST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
@@ -53,13 +55,39 @@ class Pipe(asyncio.Transport):
     abort = close
 
 
-async def play(pieces: list[bytes]) -> list[tuple[bytes, bytes]]:
+def make_connection(loop: asyncio.AbstractEventLoop) -> Connection:
+    known: list[Connection] = []
+    return Connection(
+        loop,
+        bounds=Bounds(),
+        desk=memoryview(bytearray(100)),
+        enter=known.append,
+        leave=known.append,
+    )
+
+
+def read(connection: Connection, data: bytes) -> None:
+    """Do as the event loop does with what a socket has."""
+    while data:
+        place = connection.get_buffer(-1)
+        length = min(len(place), len(data))
+        place[:length] = data[:length]
+        connection.buffer_updated(length)
+        data = data[length:]
+
+
+async def play(pieces: list[bytes], *, is_whole: bool) -> list[tuple[bytes, bytes]]:
     """Return the requests that a connection makes of these pieces, with bodies."""
 
     async def serve() -> None:
         try:
             while request := await connection.next_request():
-                body = b"".join([piece async for piece in connection.inbox.pieces()])
+                inbox = connection.inbox
+                if is_whole:
+                    await inbox.wait()
+                    body = b"".join(inbox.take_all())
+                else:
+                    body = b"".join([piece async for piece in inbox.pieces()])
                 got.append((request.target, body))
                 connection.is_answered = True
         except SidecarError as fault:
@@ -67,14 +95,11 @@ async def play(pieces: list[bytes]) -> list[tuple[bytes, bytes]]:
 
     loop = asyncio.get_running_loop()
     got: list[tuple[bytes, bytes]] = []
-    known: list[Connection] = []
-    connection = Connection(
-        loop, bounds=Bounds(), enter=known.append, leave=known.append
-    )
+    connection = make_connection(loop)
     connection.connection_made(Pipe())
     connection.task = asyncio.ensure_future(serve())
     for piece in pieces:
-        connection.data_received(piece)
+        read(connection, piece)
         if len(piece) % 3:
             await asyncio.sleep(0)
     for _ in range(30):
@@ -84,19 +109,27 @@ async def play(pieces: list[bytes]) -> list[tuple[bytes, bytes]]:
     return got
 
 
-@given(cuts=st.sets(st.integers(1, len(TEXT) - 1)))
+@given(cuts=st.sets(st.integers(1, len(TEXT) - 1)), is_whole=st.booleans())
 @settings(deadline=None)
-def test_requests_are_the_same_wherever_they_are_cut(cuts: set[int]) -> None:
+def test_requests_are_the_same_wherever_they_are_cut(
+    cuts: set[int], is_whole: bool
+) -> None:
     ends = [0, *sorted(cuts), len(TEXT)]
     pieces = [TEXT[start:end] for start, end in itertools.pairwise(ends)]
 
-    assert asyncio.run(play(pieces)) == REQUESTS
+    assert asyncio.run(play(pieces, is_whole=is_whole)) == REQUESTS
 
 
-@given(data=st.binary(max_size=100), at=st.integers(0, len(TEXT)))
+@given(
+    data=st.binary(max_size=100),
+    at=st.integers(0, len(TEXT)),
+    is_whole=st.booleans(),
+)
 @settings(deadline=None)
-def test_garbage_ends_the_requests_and_nothing_before_it(data: bytes, at: int) -> None:
-    got = asyncio.run(play([TEXT[:at] + data]))
+def test_garbage_ends_the_requests_and_nothing_before_it(
+    data: bytes, at: int, is_whole: bool
+) -> None:
+    got = asyncio.run(play([TEXT[:at] + data], is_whole=is_whole))
 
     whole = [each for each, end in zip(REQUESTS, ENDS, strict=True) if end <= at]
     assert got[: len(whole)] == whole
@@ -107,15 +140,12 @@ async def test_a_client_that_leaves_before_its_request_is_taken_is_not_served() 
         await connection.next_request()
 
     loop = asyncio.get_running_loop()
-    known: list[Connection] = []
-    connection = Connection(
-        loop, bounds=Bounds(), enter=known.append, leave=known.append
-    )
+    connection = make_connection(loop)
     connection.connection_made(Pipe())
     connection.task = asyncio.ensure_future(serve())
     await asyncio.sleep(0)
 
-    connection.data_received(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    read(connection, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     connection.eof_received()
     connection.connection_lost(None)
     await asyncio.wait((connection.task,))
@@ -123,16 +153,34 @@ async def test_a_client_that_leaves_before_its_request_is_taken_is_not_served() 
     assert connection.task.cancelled()
 
 
+async def test_a_body_of_known_length_is_read_to_its_place_until_it_is_given_up() -> (
+    None
+):
+    connection = make_connection(asyncio.get_running_loop())
+    connection.connection_made(Pipe())
+    read(
+        connection,
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 90\r\n\r\nten bytes.",
+    )
+    assert await connection.next_request()
+    assert len(connection.get_buffer(-1)) == 80
+
+    connection.look_for_silence(0.0)
+    connection.look_for_silence(Bounds().body_seconds + 1)
+    assert len(connection.get_buffer(-1)) == 100
+    read(connection, b"late")
+
+    with pytest.raises(RequestTooSlow):
+        connection.inbox.take_all()
+
+
 async def test_a_large_body_that_nobody_took_does_not_stop_the_next_request() -> None:
     loop = asyncio.get_running_loop()
-    known: list[Connection] = []
     pipe = Pipe()
-    connection = Connection(
-        loop, bounds=Bounds(), enter=known.append, leave=known.append
-    )
+    connection = make_connection(loop)
     connection.connection_made(pipe)
-    head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 600000\r\n\r\n"
-    connection.data_received(head + b"x" * 600_000)
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    read(connection, head + b"%x\r\n%b\r\n0\r\n\r\n" % (600_000, b"x" * 600_000))
     assert await connection.next_request()
     assert connection.is_whole
     assert not pipe.is_reading_now
@@ -142,5 +190,5 @@ async def test_a_large_body_that_nobody_took_does_not_stop_the_next_request() ->
     await asyncio.sleep(0)
 
     assert pipe.is_reading_now
-    connection.data_received(head)
+    read(connection, head)
     assert await waiting

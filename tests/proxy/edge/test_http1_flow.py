@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import tracemalloc
 
 import pytest
 
@@ -80,6 +81,103 @@ async def test_a_full_inbox_stops_the_reading_until_it_is_taken() -> None:
     assert not tap.is_reading_now
     await anext(pieces)
     assert tap.is_reading_now
+
+
+def read_into(inbox: Inbox, data: bytes) -> None:
+    assert inbox.room is not None
+    inbox.room[: len(data)] = data
+    inbox.fill(len(data))
+
+
+async def test_a_gathered_body_is_read_to_its_place_and_is_one_piece() -> None:
+    inbox, _ = make_inbox()
+    inbox.put(b"one ")
+    inbox.put(b"two ")
+    inbox.gather(16)
+    waiting = asyncio.ensure_future(inbox.wait())
+    await asyncio.sleep(0)
+    read_into(inbox, b"three")
+    assert not waiting.done()
+    read_into(inbox, b"...")
+
+    inbox.end()
+    inbox._waiter.wake()
+    await waiting
+
+    assert inbox.room is None
+    assert inbox.take_all() == [b"one two three..."]
+
+
+async def test_a_gathered_body_is_not_copied_when_it_is_taken() -> None:
+    inbox, _ = make_inbox()
+    inbox.put(b"x" * 400_000)
+    tracemalloc.start()
+    inbox.gather(6_000_000)
+    read_into(inbox, b"y" * 5_600_000)
+    inbox.end()
+    tracemalloc.reset_peak()
+    (body,) = inbox.take_all()
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert len(body) == 6_000_000
+    assert peak_bytes < 7_000_000
+
+
+async def test_no_room_is_made_for_what_is_only_promised_or_very_large() -> None:
+    inbox, _ = make_inbox()
+    inbox.put(b"x" * 999)
+
+    inbox.gather(16_000)
+    assert inbox.room is None
+
+    inbox.put(b"x" * 600_000)
+    inbox.gather(9_000_000)
+    assert inbox.room is None
+
+
+async def test_a_full_inbox_reads_on_where_there_is_room_for_the_whole() -> None:
+    inbox, tap = make_inbox()
+    inbox.put(b"x" * 600_000)
+
+    inbox.gather(700_000)
+
+    assert tap.is_reading_now
+    assert inbox.room is not None
+    assert len(inbox.room) == 100_000
+
+
+async def test_a_body_that_is_taken_in_pieces_is_not_gathered_any_further() -> None:
+    inbox, _ = make_inbox()
+    inbox.put(b"one")
+    inbox.gather(9)
+    read_into(inbox, b"two")
+
+    pieces = inbox.pieces()
+    assert await anext(pieces) == b"onetwo"
+    inbox.put(b"sev")
+    inbox.gather(9)
+    assert inbox.room is None
+    inbox.end()
+
+    assert [piece async for piece in pieces] == [b"sev"]
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+async def test_nothing_is_read_to_the_place_of_a_body_that_broke_off(
+    is_dropped: bool,
+) -> None:
+    inbox, _ = make_inbox()
+    inbox.put(b"one")
+    inbox.gather(9)
+
+    if is_dropped:
+        inbox.drop()
+    inbox.end(BrokenPipeError())
+
+    assert inbox.room is None
+    with pytest.raises(BrokenPipeError):
+        inbox.take_all()
 
 
 @pytest.mark.parametrize("is_ended", [False, True])

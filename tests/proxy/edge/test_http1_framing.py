@@ -69,6 +69,19 @@ def test_a_body_of_stated_length_ends_there(body: bytes, cuts: set[int]) -> None
     assert framing.is_complete
 
 
+def test_what_was_read_past_the_framing_counts() -> None:
+    framing = Length(5)
+    framing.feed(b"he")
+
+    framing.skip(1)
+    assert not framing.is_complete
+    assert framing.feed(b"lonext") == (b"lo", b"next")
+    framing = Length(5)
+    framing.skip(5)
+
+    assert framing.is_complete
+
+
 def test_a_body_read_at_once_is_not_copied() -> None:
     data = b"x" * 1000
 

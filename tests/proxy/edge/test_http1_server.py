@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from deuz_proxy.edge.http1_bounds import Bounds
 from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
-from deuz_proxy.edge.http1_connection import Bounds
 from deuz_proxy.edge.http1_server import Http1Server, Serve, make_http1_server
 from deuz_proxy.edge.http1_wire import MAX_HEAD_BYTES
 from deuz_proxy.errors import RequestTooSlow
