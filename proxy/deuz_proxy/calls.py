@@ -153,8 +153,10 @@ class Reply(Protocol):
     """An upstream's answer whose head has arrived; chunks come as they arrive.
 
     `kind` is its content type, `codings` are those of its body. `body_here` takes all
-    of it, if it is here, in place of `chunks`. `send` is for an answer that switched
-    the protocol: bytes go the other way.
+    of it, if it is here, in place of `chunks`. Else each chunk may be offered within
+    the call that read it: `chunks` yields those that were refused, and raises what was
+    raised there. `send` is for an answer that switched the protocol: bytes go the other
+    way.
     """
 
     @property
@@ -169,6 +171,7 @@ class Reply(Protocol):
     def codings(self) -> tuple[bytes, ...]: ...
     def body_here(self) -> bytes | None: ...
     def chunks(self) -> AsyncIterator[bytes]: ...
+    def offer(self, take: Callable[[bytes], bool]) -> None: ...
     async def send(self, piece: bytes) -> None: ...
     def close(self) -> None: ...
 

@@ -185,7 +185,7 @@ class Connection(asyncio.Protocol):
             # What was written to a tunnel before its end still arrives.
             self.transport.close()
             return False
-        is_over = exchange is not None and exchange.inbox.is_over
+        is_over = exchange is not None and exchange.inbox.is_whole
         if exchange is None or not (is_over and self._is_kept and self._is_sent):
             self.abort()
             return False
@@ -263,7 +263,7 @@ class Connection(asyncio.Protocol):
                 self._take_body(exchange, exchange.framing, data)
         except NotHttp as fault:
             self.fail(fault)
-        else:
+        if exchange.inbox.has_news:
             self._waiter.wake()
 
     def eof_received(self) -> None:

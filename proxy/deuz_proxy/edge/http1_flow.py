@@ -63,6 +63,18 @@ class Inbox(msgspec.Struct):
     _is_in_pieces: bool = False
     # Where what comes next is to be read to, if it has a place already.
     room: memoryview | None = None
+    # What pieces are offered to as they come; those it does not take wait here.
+    take: Callable[[bytes], bool] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the body has ended well."""
+        return self.is_over and self._fault is None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something for its task to do."""
+        return self.take is None or self.is_over or bool(self._pieces)
 
     @property
     def fault(self) -> BaseException | None:
@@ -72,6 +84,8 @@ class Inbox(msgspec.Struct):
     def put(self, piece: bytes) -> None:
         """Add what was read."""
         self.has_begun = True
+        if self.take is not None and not self._pieces and self._is_taken(piece):
+            return
         self._pieces.append(piece)
         self._held_bytes += len(piece)
         if self._held_bytes >= _FULL_BYTES and not self.is_full:
@@ -139,8 +153,7 @@ class Inbox(msgspec.Struct):
 
     def take_whole(self) -> bytes | None:
         """Return a body that came whole in one piece, which is still here."""
-        is_well = self.is_over and self._fault is None
-        if not is_well or len(self._pieces) != 1 or self.is_full:
+        if not self.is_whole or len(self._pieces) != 1 or self.is_full:
             return None
         self._held_bytes = 0
         return self._pieces.popleft()
@@ -161,6 +174,13 @@ class Inbox(msgspec.Struct):
         self._held_bytes = 0
         if self.is_full:
             self._read_on()
+
+    def _is_taken(self, piece: bytes) -> bool:
+        try:
+            return self.take is not None and self.take(piece)
+        except Exception as fault:  # noqa: BLE001  # Raised again in its task.
+            self.end(fault)
+            return True
 
     def _read_on(self) -> None:
         self.is_full = False

@@ -57,6 +57,13 @@ class Http1Reply:
         """
         return self._exchange.inbox.pieces(self.close)
 
+    def offer(self, take: Callable[[bytes], bool]) -> None:
+        """Offer pieces as they come; `chunks` yields those that it says no to.
+
+        What it raises is raised there.
+        """
+        self._exchange.inbox.take = take
+
     async def send(self, piece: bytes) -> None:
         """Send bytes the other way, once the connection was switched.
 

@@ -38,6 +38,8 @@ class Relay:
         # What was held was metered first: until it is out, the meter is ahead.
         self._is_level = False
         self._is_through = False
+        # Whether what comes may go out at once: nothing that came before is under way.
+        self._is_free = True
         self._is_bad = sent.reply.status >= _FIRST_BAD
 
     async def run(self) -> Totals:
@@ -104,11 +106,14 @@ class Relay:
             if self._client.is_slow:
                 await self._client.drain()
         self._is_level = True
+        reply.offer(self._take)
         async for chunk in self._sent.rest:
+            self._is_free = False
             self._write(chunk)
             if self._client.is_slow:
                 await self._client.drain()
             self._meter(chunk)
+            self._is_free = True
 
     async def _tunnel(self) -> Totals:
         """Hand bytes through in both directions; what came before the end arrives."""
@@ -134,6 +139,14 @@ class Relay:
                 self._write(piece)
                 if self._client.is_slow:
                     await self._client.drain()
+
+    def _take(self, chunk: bytes) -> bool:
+        """Hand on a chunk within the call that read it, unless it has to wait."""
+        if not self._is_free or self._client.is_slow:
+            return False
+        self._write(chunk)
+        self._meter(chunk)
+        return True
 
     def _write(self, chunk: bytes) -> None:
         if self._first_byte is None:

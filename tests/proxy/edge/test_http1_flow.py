@@ -180,6 +180,46 @@ async def test_nothing_is_read_to_the_place_of_a_body_that_broke_off(
         inbox.take_all()
 
 
+async def test_pieces_are_offered_first_and_refused_ones_hold_up_the_next() -> None:
+    def take(piece: bytes) -> bool:
+        offered.append(piece)
+        return piece != b"two"
+
+    inbox, _ = make_inbox()
+    offered: list[bytes] = []
+    inbox.take = take
+    inbox.put(b"one")
+    assert not inbox.has_news
+    inbox.put(b"two")
+    inbox.put(b"three")
+    assert inbox.has_news
+
+    pieces = inbox.pieces()
+    assert [await anext(pieces), await anext(pieces)] == [b"two", b"three"]
+    inbox.put(b"four")
+    assert not inbox.has_news
+    inbox.end()
+
+    assert inbox.has_news
+    assert [piece async for piece in pieces] == []
+    assert offered == [b"one", b"two", b"four"]
+
+
+async def test_what_taking_a_piece_raises_is_raised_to_the_task() -> None:
+    def take(_: bytes) -> bool:
+        raise BrokenPipeError
+
+    inbox, _ = make_inbox()
+    inbox.take = take
+    inbox.put(b"one")
+
+    assert inbox.is_over
+    assert inbox.has_news
+    assert not inbox.is_whole
+    with pytest.raises(BrokenPipeError):
+        await anext(inbox.pieces())
+
+
 @pytest.mark.parametrize("is_ended", [False, True])
 async def test_a_dropped_inbox_reads_on_while_there_is_something_to_read(
     is_ended: bool,

@@ -10,7 +10,7 @@ from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import UpstreamBroken
 from deuz_testing.upstreams import Got, answer_with, raw_upstream
-from deuz_testing.waiting import WAIT_SECONDS
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 ON_BOTH_LOOPS = True
 
@@ -100,3 +100,35 @@ async def test_a_body_that_is_here_is_taken_at_once_and_only_once(
         (b"a/b", (b"gzip", b"br"))
     ] * 2
     assert len({got.writer for got in upstream.requests}) == 1
+
+
+async def test_offered_chunks_are_taken_as_they_come_until_one_fails(
+    upstreams: Http1Upstreams,
+) -> None:
+    async def talk(got: Got) -> None:
+        await got.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await until(is_offered.is_set)
+        await got.say(b"3\r\none\r\n")
+        await until(lambda: taken == [b"one"])
+        # The end comes with it: what was not handed on is no whole answer.
+        await got.say(b"3\r\ntwo\r\n0\r\n\r\n")
+        await got.until_gone()
+
+    def take(chunk: bytes) -> bool:
+        taken.append(chunk)
+        if chunk == b"two":
+            raise BrokenPipeError
+        return True
+
+    is_offered = asyncio.Event()
+    taken: list[bytes] = []
+    async with raw_upstream(talk) as upstream:
+        reply = await ask(upstreams, upstream.url)
+        reply.offer(take)
+        is_offered.set()
+        with pytest.raises(BrokenPipeError):
+            await keep(reply, taken)
+        reply.close()
+
+        await asyncio.wait_for(upstream.last.gone.wait(), WAIT_SECONDS)
+    assert taken == [b"one", b"two"]

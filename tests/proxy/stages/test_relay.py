@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -29,6 +29,23 @@ class Journal(GivenClient):
     def decode(self, chunk: bytes) -> bytes:
         self.steps.append(f"meter {chunk.decode('latin-1')}")
         return chunk
+
+
+class Slow(Journal):
+    """A client to which each chunk is too much until it is waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offered: Callable[[], bool] = bool
+
+    def write(self, chunk: bytes) -> None:
+        super().write(chunk)
+        self.is_slow = True
+
+    async def drain(self) -> None:
+        self.is_slow = False
+        assert not self.offered()
+        self.steps.append("drained")
 
 
 class LeavesAtTheEnd(Journal):
@@ -110,6 +127,29 @@ async def test_a_client_that_leaves_an_answer_that_is_here_has_it_once_it_was_wr
 
     assert reply.is_closed
     assert totals.outcome == outcome
+
+
+async def test_what_comes_while_a_client_is_slow_waits_for_what_came_before() -> None:
+    def offered() -> bool:
+        return reply.take is not None and reply.take(b"early")
+
+    client = Slow()
+    way, reply = relay(Said(200, (b"a", b"b", b"c")), client)
+    client.offered = offered
+
+    totals = await way.run()
+
+    # The first went out at once; the second found it slow, and the third again not.
+    assert client.steps == [
+        "client a",
+        "meter a",
+        "client b",
+        "drained",
+        "meter b",
+        "client c",
+        "meter c",
+    ]
+    assert totals.response_bytes == 3
 
 
 async def test_an_answer_without_a_body_has_no_first_byte() -> None:

@@ -32,6 +32,8 @@ class ScriptedReply:
     said: Said
     reason: str = "Because"
     is_closed: bool = False
+    # What chunks are offered to first.
+    take: Callable[[bytes], bool] | None = None
 
     @property
     def status(self) -> int:
@@ -54,9 +56,13 @@ class ScriptedReply:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         for chunk in self.said.chunks:
-            yield chunk
+            if self.take is None or not self.take(chunk):
+                yield chunk
         if self.said.fault is not None:
             raise self.said.fault
+
+    def offer(self, take: Callable[[bytes], bool]) -> None:
+        self.take = take
 
     async def send(self, piece: bytes) -> None:
         raise AssertionError("no scripted upstream switches")
