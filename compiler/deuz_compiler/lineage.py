@@ -50,7 +50,7 @@ def keys_of(
     """Return the keys of these turns, of which so many, at most, are leading ones."""
     scope = root[:8]
     link = known[-1][8:] if known else root
-    lead_count = min(lead_count, len(turns))
+    lead_count = min(lead_count, len(turns.kinds))
     lead = [scope + link] * (lead_count - len(known))
     new = turns.digests[max(len(known), lead_count) * DIGEST_BYTES :]
     scanner = load_scanner()

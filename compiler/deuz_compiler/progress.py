@@ -59,7 +59,7 @@ def progress_of(
         hashed = resumed.progress.checkpoint.offset, resumed.hasher
         ahead_seconds = resumed.progress.ahead_seconds
     checkpoint = checkpoint_of(envelope, seed=seed, hashed=hashed)
-    count = len(checkpoint.turns)
+    count = len(checkpoint.turns.kinds)
     shared = Shared(prefix, count, checkpoint.offset, envelope.lead)
     return Progress(checkpoint, keys[:count], shared, ahead_seconds)
 
@@ -79,6 +79,6 @@ def kept_seconds(envelope: Envelope, progress: Progress) -> float:
     """Return the seconds that the provider keeps what it caches of this request."""
     return cache_seconds(
         envelope,
-        unmarked=len(progress.checkpoint.turns),
+        unmarked=len(progress.checkpoint.turns.kinds),
         ahead_seconds=progress.ahead_seconds,
     )

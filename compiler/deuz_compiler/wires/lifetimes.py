@@ -37,8 +37,8 @@ def cache_seconds(
     if ahead_seconds is None:
         ahead_seconds = seconds_ahead(envelope)
     start = envelope.history.end
-    if unmarked < len(turns):
-        start = turns.place(max(unmarked, len(turns) - _MARKED_TURNS))[0]
+    if unmarked < len(turns.kinds):
+        start = turns.place(max(unmarked, len(turns.kinds) - _MARKED_TURNS))[0]
     asked = max(ahead_seconds, _longest_in(body[start:]))
     return asked or _USUAL_SECONDS.get(envelope.wire, _OTHERS_SECONDS)
 

@@ -52,6 +52,7 @@ _EMBEDDED_BYTES = 16_384
 _EMBEDDED_TOKENS = quick_tokens(_EMBEDDED_BYTES)
 # A limit that no 64 bits hold limits nothing, and cannot be told.
 _PAST_NUMBERS = 1 << 63
+_PLAIN_DIGITS = 18
 
 
 def hash_start(body: bytes, offset: int, digest: bytes) -> xxhash.xxh3_128 | None:
@@ -140,7 +141,7 @@ def checkpoint_of(
 
 def _count_unmarked(body: bytes, turns: Turns) -> int:
     """Return how many turns stand ahead of the first of the last ones with a marker."""
-    count = len(turns)
+    count = len(turns.kinds)
     first = max(0, count - _MARKED_TAIL)
     if count and has_marker(body[turns.place(first)[0] : turns.place(count - 1)[1]]):
         for index in range(first, count):
@@ -227,29 +228,26 @@ def _envelope(
 ) -> Envelope:
     members = _by_key(rules, body, found)
     history = members[rules.history]
-    return Envelope(
-        wire=rules.wire,
-        body=body,
-        model=_model(rules, body, members, path),
-        is_streamed=_is_streamed(rules, body, members, path),
-        max_output_tokens=_read_limit(body, members, rules.output_limits),
-        tools=_span(body, members.get("tools")),
-        system=_span(body, members.get(rules.system) if rules.system else None),
-        params=_params(rules, body, members),
-        history=Span(history.start, history.end),
-        before=tuple([m for m in found if m.end <= history.start]),
-        turns=turns,
-        lead=turns.count_leading("system"),
-        is_params_last=rules.is_params_last,
-        window_tokens=_read_limit(body, members, rules.windows),
-        is_partial=rules.hidden in members,
-        is_cached_to_end=_is_cached_to_end(rules, body, members),
-    )
-
-
-def _is_cached_to_end(rules: Rules, body: bytes, members: dict[str, Member]) -> bool:
     marker = members.get(rules.end_marker)
-    return marker is not None and body.startswith(b"{", marker.start)
+    # In the order of its fields: by name, each is looked for among all of them.
+    return Envelope(
+        rules.wire,
+        body,
+        _model(rules, body, members, path),
+        _is_streamed(rules, body, members, path),
+        _read_limit(body, members, rules.output_limits),
+        _span(body, members["tools"]) if "tools" in members else None,
+        _span(body, members[rules.system]) if rules.system in members else None,
+        _params(rules, body, members),
+        Span(history.start, history.end),
+        tuple([m for m in found if m.end <= history.start]),
+        turns,
+        turns.count_leading("system"),
+        rules.is_params_last,
+        _read_limit(body, members, rules.windows) if rules.windows else None,
+        rules.hidden in members,
+        marker is not None and body.startswith(b"{", marker.start),
+    )
 
 
 def _model(
@@ -282,8 +280,8 @@ def _params(
     )
 
 
-def _span(body: bytes, member: Member | None) -> Span | None:
-    if member is None or body[member.start : member.end] == b"null":
+def _span(body: bytes, member: Member) -> Span | None:
+    if body[member.start : member.end] == b"null":
         return None
     return Span(member.start, member.end)
 
@@ -299,6 +297,11 @@ def _read_value(body: bytes, member: Member | None) -> object:
 
 
 def _read_string(body: bytes, member: Member | None) -> str:
+    if member is not None and body.startswith(b'"', member.start):
+        text = body[member.start + 1 : member.end - 1]
+        # Proved to be a text in UTF-8: without escapes it says what it is.
+        if text.find(b"\\") < 0:
+            return text.decode()
     value = _read_value(body, member)
     if not isinstance(value, str):
         raise NotLifted("unknown_shape")
@@ -311,9 +314,10 @@ def _read_limit(
     for name in names:
         if name not in members:
             continue
-        value = _read_value(body, members[name])
-        if isinstance(value, bool) or not isinstance(value, int):
-            continue
-        if 0 < value < _PAST_NUMBERS:
+        # A figure is nothing but digits, or what is decoded of another spelling.
+        text = body[members[name].start : members[name].end]
+        is_plain = len(text) <= _PLAIN_DIGITS and text.isdigit()
+        value = int(text) if is_plain else _read_value(body, members[name])
+        if type(value) is int and 0 < value < _PAST_NUMBERS:
             return value
     return None

@@ -33,6 +33,9 @@ Headers = Sequence[tuple[bytes, bytes]]
 EMPTY_VALUES = (b"", b"null", b'""', b"[]", b"{}")
 """Raw JSON values that carry nothing."""
 
+LONGEST_EMPTY = 4
+"""Bytes of the longest of these: a longer value carries something."""
+
 
 class ReplyFacts(msgspec.Struct, frozen=True):
     """What is known of one answer.
@@ -78,39 +81,22 @@ class ReplyMeter(Protocol):
         """Return the facts, the same ones each time; nothing is fed afterwards."""
 
 
-class Notes:
+class Notes(msgspec.Struct, eq=False):
     """What a wire's reader has found so far; owned by one meter."""
 
-    __slots__ = (
-        "_text",
-        "_text_chars",
-        "counts",
-        "decisive",
-        "error_body",
-        "faults",
-        "finish_reason",
-        "had_tool_call",
-        "has_content",
-        "is_complete",
-        "keeps_text",
-        "model",
-        "response_id",
-    )
-
-    def __init__(self, *, keeps_text: bool) -> None:
-        self.keeps_text = keeps_text
-        self.decisive: str | None = None
-        self.counts: dict[str, object] = {}
-        self.finish_reason: str | None = None
-        self.response_id: str | None = None
-        self.model: str | None = None
-        self.has_content = False
-        self.had_tool_call = False
-        self.is_complete = False
-        self.error_body: bytes | None = None
-        self.faults = 0
-        self._text: list[str] = []
-        self._text_chars = 0
+    keeps_text: bool
+    decisive: str | None = None
+    counts: dict[str, object] = {}
+    finish_reason: str | None = None
+    response_id: str | None = None
+    model: str | None = None
+    has_content: bool = False
+    had_tool_call: bool = False
+    is_complete: bool = False
+    error_body: bytes | None = None
+    faults: int = 0
+    _text: list[str] = []
+    _text_chars: int = 0
 
     @property
     def is_settled(self) -> bool:
@@ -132,7 +118,8 @@ class Notes:
     def add_content(self) -> None:
         """The model has begun to answer."""
         self.has_content = True
-        self.decisive = self.decisive or "content"
+        if self.decisive is None:
+            self.decisive = "content"
 
     def add_text(self, text: msgspec.Raw) -> None:
         """Keep a raw JSON string of the answer's text, if the text is wanted."""
@@ -296,8 +283,12 @@ class BodyMeter:
         return self._facts
 
     def _close(self) -> ReplyFacts:
-        body = b"".join(self._pieces).removeprefix(BYTE_ORDER_MARK)
+        body = b"".join(self._pieces)
         self._pieces.clear()
+        if body.startswith(b"{"):
+            _read_body(self._wire, self._notes, body)
+            return self._notes.facts()
+        body = body.removeprefix(BYTE_ORDER_MARK)
         if self._held_bytes > MAX_BODY_BYTES:
             self._notes.faults += 1
         elif body.lstrip().startswith((b"data:", b"event:", b":")):
@@ -340,7 +331,10 @@ def never_plain(_chunk: bytes) -> bool:
 
 def is_filled(value: msgspec.Raw) -> bool:
     """Whether a raw JSON member is there and carries something."""
-    return value is not ABSENT and (len(value) > 4 or bytes(value) not in EMPTY_VALUES)  # noqa: PLR2004  # Without a copy of a long one.
+    if value is ABSENT:
+        return False
+    # Without a copy of a long one.
+    return len(value) > LONGEST_EMPTY or bytes(value) not in EMPTY_VALUES
 
 
 def _read_body(wire: WireReplies, notes: Notes, body: bytes) -> None:

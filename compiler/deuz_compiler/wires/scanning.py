@@ -113,7 +113,7 @@ def _scan_at_once(
         return None
     origin = _WHOLE
     if known:
-        origin = _BEHIND_TURN if known.turns else _BEHIND_BRACKET
+        origin = _BEHIND_TURN if known.turns.kinds else _BEHIND_BRACKET
     at, name, glance = (
         known.offset if known else 0,
         rules.history.encode(),
@@ -130,7 +130,8 @@ def _scan_at_once(
     members = (*before, history, *[Member(*each) for each in behind])
     if _is_doubled(members):
         return None
-    _refuse_held(rules, body, members)
+    if rules.server_state:
+        _refuse_held(rules, body, members)
     return members, _refuse_texts(rules, body, Elements(signatures, *columns))
 
 
@@ -225,8 +226,6 @@ def _refuse_no_text(body: bytes, start: int) -> None:
 
 def _refuse_held(rules: Rules, body: bytes, members: tuple[Member, ...]) -> None:
     """Refuse a history that the provider holds: the body has only its end."""
-    if not rules.server_state:
-        return
     held = [member for member in members if member.key in rules.server_state]
     if any(rules.is_continued(body[m.start : m.end]) for m in held):
         raise NotLifted("server_state")

@@ -207,13 +207,13 @@ def merge_counts(known: Mapping[str, object], report: object) -> dict[str, objec
     if type(report) is not dict:  # As JSON is decoded: its names are texts.
         return merged
     for name, value in report.items():
-        inside = _NAMES.get(name)
-        if inside is None or value is None:
+        if value is None or name not in _NAMES:
             continue
         if type(value) is not dict:
             merged[name] = value
             continue
         merged[name] = True
+        inside = _NAMES[name]
         for part, count in value.items():
             if count is not None and part in inside:
                 merged[inside[part]] = True if type(count) is dict else count
@@ -248,25 +248,29 @@ def _shape_of(names: frozenset[str]) -> Shape | None:
 
 def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
     taken = _Counts(counts)
-    total = taken.first(shape.input) if shape.input else None
+    first = taken.first
+    # Of the places most reports have a few: what is not there is not asked for.
+    total = first(shape.input) if shape.input else None
     if shape.extra_input:
-        extra = taken.first(shape.extra_input)
+        extra = first(shape.extra_input)
         total = total if extra is None else (total or 0) + extra
-    read = taken.first(shape.read) if shape.read else None
-    write = taken.first(shape.write) if shape.write else None
-    reasoning = taken.first(shape.reasoning) if shape.reasoning else None
-    output = taken.first(shape.output) if shape.output else None
+    read = first(shape.read) if shape.read else None
+    write = first(shape.write) if shape.write else None
+    reasoning = first(shape.reasoning) if shape.reasoning else None
+    output = first(shape.output) if shape.output else None
     if reasoning or shape.extra:
         output = _all_output(shape, taken, output, total, reasoning)
     if total is None and read is None and write is None and output is None:
         return None
     is_anomalous = taken.is_anomalous
     if shape.includes_cache and total is not None:
-        cached = (read or 0) + (write or 0)
-        is_anomalous = is_anomalous or cached > total
-        read = None if read is None else min(read, total)
-        write = None if write is None else min(write, total - (read or 0))
-        total -= (read or 0) + (write or 0)
+        uncached = total - (read or 0) - (write or 0)
+        if uncached < 0:
+            is_anomalous = True
+            read = None if read is None else min(read, total)
+            write = None if write is None else min(write, total - (read or 0))
+            uncached = total - (read or 0) - (write or 0)
+        total = uncached
     return Usage(total, read, write, output, reasoning, is_anomalous)
 
 

@@ -11,7 +11,7 @@ the wire format of Protocol Buffers.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,6 +37,8 @@ _UNSIGNED = (1 << 64) - 1
 
 ITEM = 2
 """The field of an envelope that spans, or metrics, are members of."""
+
+_ITEM_HEAD = _ONE_BYTE[ITEM << 3 | 2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,52 +67,69 @@ def write_attributes(field: int, said: Mapping[str, AttributeValue | None]) -> b
     return b"".join(pieces)
 
 
-def text_writer(field: int, name: str) -> Callable[[str | None], bytes]:
-    """Return what writes one attribute that is a text; None is left off."""
+Pieces = list[bytes]
+"""Bytes that are to be joined: each `+` of two would copy all that stands there."""
+
+
+def text_writer(field: int, name: str) -> Callable[[Pieces, str | None], None]:
+    """Return what adds one attribute that is a text; None is left off."""
     # Its length is all that differs in what stands ahead of it.
     heads: dict[int, bytes] = {}
 
-    def write(text: str | None) -> bytes:
+    def add(said: Pieces, text: str | None) -> None:
         if text is None:
-            return b""
+            return
         raw = text.encode()
-        size = len(raw)
-        if size in heads:
-            return heads[size] + raw
-        head = _head(field, name, _TEXT, size)
-        if size < _USUAL_BYTES:
-            heads[size] = head
-        return head + raw
+        head = heads.get(len(raw))
+        if head is None:
+            head = _head(field, name, _TEXT, len(raw))
+            if len(raw) < _USUAL_BYTES:
+                heads[len(raw)] = head
+        said += head, raw
 
-    return write
+    return add
 
 
-def number_writer(field: int, name: str) -> Callable[[int | None], bytes]:
-    """Return what writes one attribute that is a whole number; None is left off."""
+def number_writer(field: int, name: str) -> Callable[[Pieces, int | None], None]:
+    """Return what adds one attribute that is a whole number; None is left off."""
     heads = [_head(field, name, _INT, length) for length in range(_LONGEST_VARINT + 1)]
     two = heads[2]
 
-    def write(number: int | None) -> bytes:
+    def add(said: Pieces, number: int | None) -> None:
         if number is None:
-            return b""
+            return
         # Most are counts of some hundreds or thousands.
         if 0x80 <= number < _TWO_BYTES:  # noqa: PLR2004  # Seven bits to a byte.
-            return two + _AND_MORE[number & 0x7F] + _ONE_BYTE[number >> 7]
+            said += two, _AND_MORE[number & 0x7F], _ONE_BYTE[number >> 7]
+            return
         raw = write_varint(number & _UNSIGNED)
-        return heads[len(raw)] + raw
+        said += heads[len(raw)], raw
 
-    return write
+    return add
 
 
-def seconds_writer(field: int, name: str) -> Callable[[float | None], bytes]:
-    """Return what writes one attribute that is a fraction; None is left off."""
+def seconds_writer(field: int, name: str) -> Callable[[Pieces, float | None], None]:
+    """Return what adds one attribute that is a fraction; None is left off."""
     head = _head(field, name, _DOUBLE, 8)
-    return lambda seconds: b"" if seconds is None else head + pack_double(seconds)
+
+    def add(said: Pieces, seconds: float | None) -> None:
+        if seconds is not None:
+            said += head, pack_double(seconds)
+
+    return add
 
 
 def write_message(field: int, content: bytes) -> bytes:
     """Return a message, or bytes, as a member of this field: one of the first 15."""
     return _ONE_BYTE[field << 3 | 2] + write_varint(len(content)) + content
+
+
+def write_items(contents: Sequence[bytes]) -> bytes:
+    """Return spans, or metrics, as members of an envelope."""
+    said: Pieces = []
+    for content in contents:
+        said += _ITEM_HEAD, write_varint(len(content)), content
+    return b"".join(said)
 
 
 def write_text(field: int, text: str) -> bytes:

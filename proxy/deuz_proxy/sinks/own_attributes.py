@@ -6,11 +6,11 @@ Rules:
 - Every request needs these: each attribute has its writer, made once.
 """
 
-from deuz_compiler import Usage
 from deuz_proxy.observe import names
 from deuz_proxy.observe.events import RequestFinished, UpstreamCall
 from deuz_proxy.observe.redact import shown_name
 from deuz_proxy.sinks.otlp_bytes import (
+    Pieces,
     number_writer,
     seconds_writer,
     text_writer,
@@ -42,61 +42,49 @@ _first_chunk = seconds_writer(SPAN_ATTRIBUTES, names.FIRST_CHUNK)
 _COMPACTED = write_attributes(SPAN_ATTRIBUTES, {names.COMPACTED: True})
 
 
-def write_own_request(event: RequestFinished) -> bytes:
-    """Return what the proxied request's own span says of this one alone."""
-    return b"".join(
-        (
-            _request_id(event.request_id),
-            _conversation(event.conversation),
-            _request_bytes(event.request_bytes),
-            _response_bytes(event.response_bytes),
-            _overhead(event.overhead_seconds),
-            _mutations(event.sidecar_mutations) if event.sidecar_mutations else b"",
-        )
-    )
+def add_own_request(said: Pieces, event: RequestFinished) -> None:
+    """Add what the proxied request's own span says of this one alone."""
+    _request_id(said, event.request_id)
+    _conversation(said, event.conversation)
+    _request_bytes(said, event.request_bytes)
+    _response_bytes(said, event.response_bytes)
+    _overhead(said, event.overhead_seconds)
+    if event.sidecar_mutations:
+        _mutations(said, event.sidecar_mutations)
 
 
-def write_own_call(
+def add_own_call(
+    said: Pieces,
     event: RequestFinished,
     call: UpstreamCall,
     conventions: names.Conventions,
     *,
     is_answer: bool,
-) -> bytes:
-    """Return what one call to the upstream says of this one alone."""
-    said = b""
+) -> None:
+    """Add what one call to the upstream says of this one alone."""
     # An inference is what has a model and asks for an operation.
     if (
         event.conversation
         and (event.model is not None or call.model is not None)
         and names.operation_of(event.path) is not None
     ):
-        said = _conversation_id(event.conversation)
+        _conversation_id(said, event.conversation)
     usage = event.usage if is_answer else call.usage
     if usage is not None:
-        said += _usage(usage, conventions)
+        _input(said, usage.input_total)
+        _read(said, usage.cache_read)
+        _written[conventions.cache_write](said, usage.cache_write)
+        _output(said, usage.output)
+        _reasoning(said, usage.reasoning)
     if is_answer and event.model is not None:
-        said += _answer(event, call)
-    return said
+        _add_answer(said, event, call)
 
 
-def _usage(usage: Usage, conventions: names.Conventions) -> bytes:
-    return b"".join(
-        (
-            _input(usage.input_total),
-            _read(usage.cache_read),
-            _written[conventions.cache_write](usage.cache_write),
-            _output(usage.output),
-            _reasoning(usage.reasoning),
-        )
-    )
-
-
-def _answer(event: RequestFinished, call: UpstreamCall) -> bytes:
-    said = b""
+def _add_answer(said: Pieces, event: RequestFinished, call: UpstreamCall) -> None:
     if event.response_id:
-        said = _response_id(shown_name(event.response_id))
+        _response_id(said, shown_name(event.response_id))
     if event.is_streamed and event.first_byte_seconds is not None:
         waited = event.at + event.first_byte_seconds - call.started_at
-        said += _first_chunk(max(0.0, waited))
-    return said + _COMPACTED if event.compactions else said
+        _first_chunk(said, max(0.0, waited))
+    if event.compactions:
+        said.append(_COMPACTED)

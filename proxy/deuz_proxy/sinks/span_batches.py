@@ -62,6 +62,7 @@ class SpanBatches:
         self._seal = seal
         self._sender = sender
         self._limits = limits
+        self._written_at_once = min(_WRITTEN_AT_ONCE, limits.at_once)
         self._log = log
         self._fresh: deque[RequestFinished] = deque()
         self._writing = threading.Lock()
@@ -90,7 +91,7 @@ class SpanBatches:
         self._fresh.append(event)
         # In this order: the thread must not take one under way for lost.
         self.offered += 1
-        if len(self._fresh) < min(_WRITTEN_AT_ONCE, self._limits.at_once):
+        if len(self._fresh) < self._written_at_once:
             return
         # Where the thread writes just now, these are left to the next request.
         if self._writing.acquire(blocking=False):

@@ -24,6 +24,7 @@ from deuz_proxy.sinks import attributes
 from deuz_proxy.sinks.attributes import Asked, Called, Served
 from deuz_proxy.sinks.otlp_bytes import (
     AttributeValue,
+    Pieces,
     write_attributes,
     write_message,
     write_number,
@@ -32,8 +33,8 @@ from deuz_proxy.sinks.otlp_bytes import (
 )
 from deuz_proxy.sinks.own_attributes import (
     SPAN_ATTRIBUTES,
-    write_own_call,
-    write_own_request,
+    add_own_call,
+    add_own_request,
 )
 
 # Values of the fields that a class names, in its order.
@@ -52,10 +53,10 @@ _NAME, _KIND, _EVENTS, _STATUS = 5, 6, 11, 15
 _EVENT_NAME, _EVENT_ATTRIBUTES = 2, 3
 _TIME_BYTES = 9
 
-_IDS = struct.Struct(">2s16s2sQ")
-_TIMES = struct.Struct("<BQBQ")
-# A parent's id, then the flags: whether it is remote is known, and it is or is not.
-_PARENT = struct.Struct(">2sQ6s")
+# Heads of ids: of 16 bytes, and of 8.
+_TRACE_ID, _SPAN_ID, _PARENT_ID = b"\x0a\x10", b"\x12\x08", b"\x22\x08"
+_pack_times = struct.Struct("<BQBQ").pack
+# Flags: whether the parent is remote is known, and it is or is not.
 _LOCAL = b"\x85\x01\x00\x01\x00\x00"
 _REMOTE = b"\x85\x01\x00\x03\x00\x00"
 
@@ -82,32 +83,46 @@ class SpanWriter:
         if trace is None or not trace.is_sampled:
             return ()
         trace_id = trace.trace_id.to_bytes(16, "big")
-        parent = _PARENT.pack(b"\x22\x08", trace.server_span_id, _LOCAL)
+        server_id = _id(trace.server_span_id)
         spans = []
         if event.compile is not None:
-            ids = _ids(trace_id, self._new_span_id())
-            spans.append(ids + parent + _compile(event.compile))
+            said = _below(server_id, trace_id, self._new_span_id())
+            said.append(_compile(event.compile))
+            spans.append(b"".join(said))
         answer = _answer_of(event.upstream_calls)
+        asked = attributes.read_asked(event)
         for index, call in enumerate(event.upstream_calls):
             # The first call has the id that the upstream was told, if it was told one.
-            ids = _ids(trace_id, self._new_span_id() if index else trace.client_span_id)
-            said = self._call(event, call, is_answer=call is answer)
-            spans.append(ids + parent + said)
-        caller = _caller(trace.parent_span_id)
-        spans.append(_ids(trace_id, trace.server_span_id) + caller + _server(event))
+            span_id = self._new_span_id() if index else _id(trace.client_span_id)
+            said = _below(server_id, trace_id, span_id)
+            is_answer = call is answer
+            called = attributes.read_called(call)
+            said += (
+                _times(call.started_at, call.duration_seconds),
+                _alike_calls(asked, called, is_answer),
+            )
+            add_own_call(said, event, call, self.conventions, is_answer=is_answer)
+            spans.append(b"".join(said))
+        said = [_TRACE_ID, trace_id, _SPAN_ID, server_id]
+        if trace.parent_span_id:
+            said += _PARENT_ID, _id(trace.parent_span_id), _REMOTE
+        else:
+            said.append(_LOCAL)
+        _add_server(said, event)
+        spans.append(b"".join(said))
         return tuple(spans)
 
-    def _call(
-        self, event: RequestFinished, call: UpstreamCall, *, is_answer: bool
-    ) -> bytes:
-        alike = _alike_calls(
-            attributes.read_asked(event), attributes.read_called(call), is_answer
-        )
-        own = write_own_call(event, call, self.conventions, is_answer=is_answer)
-        return _times(call.started_at, call.duration_seconds) + alike + own
+    def _new_span_id(self) -> bytes:
+        return _id(nonzero_id(self.new_id, 64))
 
-    def _new_span_id(self) -> int:
-        return nonzero_id(self.new_id, 64)
+
+def _id(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def _below(server_id: bytes, trace_id: bytes, span_id: bytes) -> Pieces:
+    """Return the start of a span whose parent is the server's."""
+    return [_TRACE_ID, trace_id, _SPAN_ID, span_id, _PARENT_ID, server_id, _LOCAL]
 
 
 def _answer_of(calls: tuple[UpstreamCall, ...]) -> UpstreamCall | None:
@@ -118,22 +133,21 @@ def _answer_of(calls: tuple[UpstreamCall, ...]) -> UpstreamCall | None:
     return None
 
 
-def _server(event: RequestFinished) -> bytes:
+def _add_server(said: Pieces, event: RequestFinished) -> None:
     times = _times(event.at, event.duration_seconds)
-    alike = _alike_requests(attributes.read_served(event))
-    said = times + alike + write_own_request(event)
+    said += times, _alike_requests(attributes.read_served(event))
+    add_own_request(said, event)
     # An event is told of at the end: the last eight bytes of the times.
     at = b"\x09" + times[-8:]
     if event.verdict is not None:
         head, judged = _event(names.VERDICT_EVENT, _read_verdict(event.verdict))
-        said += head + at + judged
+        said += head, at, judged
     for overflow in event.overflows:
         head, told = _event(names.OVERFLOW_EVENT, _read_overflow(overflow))
-        said += head + at + told
+        said += head, at, told
     for layer in event.compactions:
         head, told = _event(names.COMPACTION_EVENT, _read_compaction(layer))
-        said += head + at + told
-    return said
+        said += head, at, told
 
 
 def _compile(compiled: Compile) -> bytes:
@@ -190,15 +204,7 @@ def _kind(name: str, kind: int, *, is_failed: bool) -> bytes:
     )
 
 
-def _ids(trace_id: bytes, span_id: int) -> bytes:
-    return _IDS.pack(b"\x0a\x10", trace_id, b"\x12\x08", span_id)
-
-
-def _caller(span_id: int) -> bytes:
-    return _PARENT.pack(b"\x22\x08", span_id, _REMOTE) if span_id else _LOCAL
-
-
 def _times(started_at: float, seconds: float) -> bytes:
     started = int(started_at * _NANOSECONDS)
     ended = int((started_at + seconds) * _NANOSECONDS)
-    return _TIMES.pack(0x39, started, 0x41, ended)
+    return _pack_times(0x39, started, 0x41, ended)

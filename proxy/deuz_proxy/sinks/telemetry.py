@@ -18,7 +18,7 @@ from deuz_proxy.observe.trace import NewId
 from deuz_proxy.sinks.genai import GenAiSink
 from deuz_proxy.sinks.metric_pusher import MetricPusher
 from deuz_proxy.sinks.otlp import Target, Targets, service_resource
-from deuz_proxy.sinks.otlp_bytes import ITEM, Envelope, write_message
+from deuz_proxy.sinks.otlp_bytes import Envelope, write_items
 from deuz_proxy.sinks.otlp_http import FindProxy, HttpWay, no_proxy
 from deuz_proxy.sinks.otlp_logs import QuietLog
 from deuz_proxy.sinks.otlp_metrics import Snapshot
@@ -101,7 +101,7 @@ def open_telemetry(
         writer = SpanWriter(identity.conventions, identity.new_id)
 
         def write(event: RequestFinished) -> bytes:
-            return b"".join([write_message(ITEM, s) for s in writer.write(event)])
+            return write_items(writer.write(event))
 
         sender = _sender(targets.traces, find_proxy, log)
         spans = SpanBatches(write, envelope.seal, sender, targets.batches, log)

@@ -4,7 +4,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from deuz_compiler import Usage
 from deuz_proxy.observe import names
 from deuz_proxy.observe.events import RequestFinished, UpstreamCall
-from deuz_proxy.sinks.own_attributes import write_own_call, write_own_request
+from deuz_proxy.sinks.otlp_bytes import Pieces
+from deuz_proxy.sinks.own_attributes import add_own_call, add_own_request
 from deuz_testing.events import STARTED_AT, finished, overflown
 from deuz_testing.otlp import read_attributes
 
@@ -22,7 +23,13 @@ def read(written: bytes) -> Said:
 
 
 def request_said(**changes: object) -> Said:
-    return read(write_own_request(finished(**changes)))
+    return own_said(finished(**changes))
+
+
+def own_said(event: RequestFinished) -> Said:
+    said: Pieces = []
+    add_own_request(said, event)
+    return read(b"".join(said))
 
 
 def call_said(
@@ -32,7 +39,9 @@ def call_said(
     *,
     is_answer: bool = True,
 ) -> Said:
-    return read(write_own_call(event, call, conventions, is_answer=is_answer))
+    said: Pieces = []
+    add_own_call(said, event, call, conventions, is_answer=is_answer)
+    return read(b"".join(said))
 
 
 def answered(conventions: names.Conventions = names.NEWEST, **changes: object) -> Said:
@@ -58,7 +67,7 @@ def test_prefix_change_of_ours_is_told_only_when_there_is_one() -> None:
 def test_request_of_no_conversation_names_none() -> None:
     event = finished(conversation=None)
 
-    assert "deuz.conversation.id" not in read(write_own_request(event))
+    assert "deuz.conversation.id" not in own_said(event)
     assert "gen_ai.conversation.id" not in call_said(event, CALL)
 
 

@@ -9,7 +9,13 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.wires.metering import ABSENT, Notes, WireReplies, is_filled
+from deuz_compiler.wires.metering import (
+    ABSENT,
+    LONGEST_EMPTY,
+    Notes,
+    WireReplies,
+    is_filled,
+)
 from deuz_compiler.wires.sse import ServerEvent
 
 
@@ -146,9 +152,11 @@ def _read_delta(notes: Notes, delta: _Delta) -> None:
     if called and (is_filled(delta.tool_calls) or is_filled(delta.function_call)):
         notes.had_tool_call = True
         notes.add_content()
-    if is_filled(delta.content):
+    # What is longer than any empty value shows so without a call.
+    if len(delta.content) > LONGEST_EMPTY or is_filled(delta.content):
         notes.add_content()
-        notes.add_text(delta.content)
+        if notes.keeps_text:
+            notes.add_text(delta.content)
     if notes.has_content:
         return
     thought = (delta.reasoning_content, delta.reasoning, delta.refusal, delta.audio)
