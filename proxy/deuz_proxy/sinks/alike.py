@@ -6,7 +6,7 @@ Rules:
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -195,16 +195,19 @@ class Prefix:
         self._lost[labels].inc(verdict.lost_tokens)
 
 
-def _total(counts: Iterable[int]) -> int:
+def _total(counts: Sequence[int]) -> int:
     # A negative count is an anomaly, and no other request's loss.
-    return sum([count for count in counts if count > 0])
+    if min(counts, default=0) < 0:
+        counts = [count for count in counts if count > 0]
+    return sum(counts)
 
 
 def _exemplars(events: list[RequestFinished]) -> ExemplarAt | None:
     """Return what tells the trace behind the event at an index; None: none has one."""
-    if not any(event.trace is not None and event.trace.is_sampled for event in events):
-        return None
-    return lambda index: _exemplar(events[index])
+    for event in events:
+        if event.trace is not None and event.trace.is_sampled:
+            return lambda index: _exemplar(events[index])
+    return None
 
 
 def _exemplar(event: RequestFinished) -> Exemplar | None:

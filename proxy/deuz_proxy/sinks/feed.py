@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from deuz_proxy.observe.events import Event, LedgerUsed, RequestFinished
+from deuz_proxy.observe.events import Event, LedgerUsed, RequestFinished, RequestStarted
 from deuz_proxy.sinks.describe import Described, describe_in_full, describe_request
 from deuz_proxy.sinks.tally import Tally, Total
 
@@ -62,12 +62,16 @@ class Feed:
 
     def __call__(self, event: Event) -> None:
         """Take note of an event; never waits, and costs the same with any history."""
-        self._total.add(event)
         if type(event) is RequestFinished:
+            self._total.finish(event)
             self._keep(event)
-        elif type(event) is LedgerUsed:
-            # Several per request: what they change is told with the next of the others.
-            return
+        elif type(event) is RequestStarted:
+            self._total.in_flight += 1
+        else:
+            self._total.add(event)
+            if type(event) is LedgerUsed:
+                # Several per request: they are told with the next of the others.
+                return
         if self._readers:
             for reader in self._readers.values():
                 reader.wake()

@@ -99,11 +99,13 @@ def _newest_counts(make: Factory) -> Counts:
         "cache_write": (make.counter(genai.USAGE_WRITE), None),
         "reasoning": (make.counter(genai.USAGE_REASONING), None),
     }
+    read_parts, instruments = attrgetter(*by_part), tuple(by_part.values())
     first_chunk = make.histogram(genai.FIRST_CHUNK)
 
     def count(common: Labels, usages: Sequence[Usage]) -> None:
-        for part, (counter, histogram) in by_part.items():
-            tokens = _reported([getattr(usage, part) for usage in usages])
+        columns = zip(*map(read_parts, usages), strict=True)
+        for (counter, histogram), column in zip(instruments, columns, strict=True):
+            tokens = _reported(column)
             if not tokens:
                 continue
             counter[(*common, "unknown")].inc(sum(tokens))
@@ -128,11 +130,13 @@ def _older_counts(make: Factory) -> Counts:
 
 
 def _reported(counts: Sequence[int | None]) -> list[int]:
-    return [max(0, count) for count in counts if count is not None]
+    known = [count for count in counts if count is not None]
+    return known if min(known, default=0) >= 0 else [max(0, count) for count in known]
 
 
 def _error_of(event: RequestFinished, call: UpstreamCall) -> str:
     if call.error is not None:
         return call.error
-    is_last = call is event.upstream_calls[-1]
-    return event.outcome if is_last and event.outcome != "ok" else vocabulary.NONE
+    if event.outcome == "ok" or call is not event.upstream_calls[-1]:
+        return vocabulary.NONE
+    return event.outcome

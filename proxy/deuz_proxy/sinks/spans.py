@@ -97,17 +97,12 @@ class SpanWriter:
             said = _below(server_id, trace_id, span_id)
             is_answer = call is answer
             called = attributes.read_called(call)
-            said += (
-                _times(call.started_at, call.duration_seconds),
-                _alike_calls(asked, called, is_answer),
-            )
+            times = _times(call.started_at, call.duration_seconds)
+            said += times, _alike_calls(asked, called, is_answer)
             add_own_call(said, event, call, self.conventions, is_answer=is_answer)
             spans.append(b"".join(said))
         said = [_TRACE_ID, trace_id, _SPAN_ID, server_id]
-        if trace.parent_span_id:
-            said += _PARENT_ID, _id(trace.parent_span_id), _REMOTE
-        else:
-            said.append(_LOCAL)
+        said += _caller(trace.parent_span_id)
         _add_server(said, event)
         spans.append(b"".join(said))
         return tuple(spans)
@@ -123,6 +118,10 @@ def _id(number: int) -> bytes:
 def _below(server_id: bytes, trace_id: bytes, span_id: bytes) -> Pieces:
     """Return the start of a span whose parent is the server's."""
     return [_TRACE_ID, trace_id, _SPAN_ID, span_id, _PARENT_ID, server_id, _LOCAL]
+
+
+def _caller(span_id: int) -> tuple[bytes, ...]:
+    return (_PARENT_ID, _id(span_id), _REMOTE) if span_id else (_LOCAL,)
 
 
 def _answer_of(calls: tuple[UpstreamCall, ...]) -> UpstreamCall | None:

@@ -46,8 +46,7 @@ def is_loss(verdict: Verdict) -> bool:
     return verdict.verdict == "broken" or verdict.cause is not None
 
 
-@dataclass(slots=True)
-class Tokens:
+class Tokens(msgspec.Struct):
     """Running sums of what providers reported."""
 
     input: int = 0
@@ -96,8 +95,7 @@ class Loss:
         self.tokens += verdict.lost_tokens
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(msgspec.Struct):
     """One conversation in numbers, changed by the feed alone.
 
     Side calls count, but they set neither model nor verdict and do not clear the
@@ -114,8 +112,8 @@ class Tally:
     verdict: Verdict | None = None
     placements: tuple[Placement, ...] = ()
     lost_tokens: int = 0
-    tokens: Tokens = field(default_factory=Tokens)
-    losses: dict[tuple[str, str], Loss] = field(default_factory=dict)
+    tokens: Tokens = msgspec.field(default_factory=Tokens)
+    losses: dict[tuple[str, str], Loss] = {}
 
     def add(self, event: RequestFinished) -> None:
         """Count one request of this conversation."""
@@ -212,7 +210,7 @@ class Total:
         """Count one event of any kind."""
         match event:
             case RequestFinished():
-                self._finish(event)
+                self.finish(event)
             case RequestStarted():
                 self.in_flight += 1
             case FaultCaught():
@@ -228,7 +226,8 @@ class Total:
                 self.events_lost += event.count
                 self.in_flight += sum(change for _, change in event.in_flight)
 
-    def _finish(self, event: RequestFinished) -> None:
+    def finish(self, event: RequestFinished) -> None:
+        """Count one request that is through."""
         self.in_flight -= 1
         self.requests += 1
         self.sidecar_mutations += event.sidecar_mutations
@@ -238,8 +237,9 @@ class Total:
         if event.verdict is not None and is_loss(event.verdict):
             self.breaks += 1
             self.lost_tokens += event.verdict.lost_tokens
-        for outcome in event.compile.sources if event.compile else ():
-            self._ask(outcome)
+        if event.compile is not None:
+            for outcome in event.compile.sources:
+                self._ask(outcome)
 
     def _ask(self, outcome: SourceOutcome) -> None:
         # A reload may bring other sources; those not asked any more go first.
