@@ -207,6 +207,12 @@ def test_what_is_no_text_behind_the_checkpoint_is_refused() -> None:
         lift("anthropic", broken, known=checkpoint)
 
 
+def test_a_model_written_with_escapes_is_the_one_it_spells() -> None:
+    body = rb'{"model":"m\u002d\"1\"","messages":[]}'
+
+    assert lift("openai_chat", body).model == 'm-"1"'
+
+
 def test_a_key_repeated_behind_the_checkpoint_is_refused() -> None:
     body = b'{"model":"m","messages":[{"role":"user","content":"a"}]}'
     checkpoint = checkpoint_of(lift("anthropic", body))
