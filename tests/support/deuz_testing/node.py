@@ -12,7 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from deuz_testing.installing import CLIENTS, INSTALLED, give_up, run_installer
+from deuz_testing.installing import (
+    CLIENTS,
+    INSTALLED,
+    give_up,
+    installing_alone,
+    run_installer,
+)
 from deuz_testing.talks_anthropic import TOOL
 from deuz_testing.talks_openai import CHAT_TOOL, QUESTIONS, RESULT, SYSTEM
 from deuz_testing.ways import Talk, client_variables
@@ -41,8 +47,12 @@ def install_packages(folder: Path = CLIENTS) -> None:
     No lock file is kept: it would record the addresses of this machine's registry.
     """
     wanted = json.loads((folder / "package.json").read_text())["dependencies"]
-    if all(_installed(folder, name) == pin for name, pin in wanted.items()):
-        return
+    with installing_alone(f"npm-{folder.name}"):
+        if any(_installed(folder, name) != pin for name, pin in wanted.items()):
+            _run_npm(folder)
+
+
+def _run_npm(folder: Path) -> None:
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         give_up("no node and npm on PATH")
