@@ -8,7 +8,6 @@ Rules, checked at every request:
 - We never change a prefix but to recover from an overflow.
 """
 
-import asyncio
 import json
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from deuz_testing.line import (
     make_config,
     make_runtime,
 )
+from deuz_testing.loops import PlainLoop
 from deuz_testing.modelled import ModelledUpstreams
 from deuz_testing.scripted import GivenClient, GivenRequest
 
@@ -107,7 +107,7 @@ class BindingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
+        self.loop = PlainLoop()
         self.now = 1_000_000.0
         self.told = Told()
         self.source = Growing()

@@ -11,7 +11,6 @@ Rules, checked at every request:
   is cached or compared.
 """
 
-import asyncio
 import json
 import re
 from collections.abc import Coroutine, Sequence
@@ -39,6 +38,7 @@ from deuz_proxy.sources.words import words_of
 from deuz_proxy.stores.memory_sqlite import SqliteMemory
 from deuz_testing.branches import PATHS, Branch, Message, Wire
 from deuz_testing.line import SOURCE_CONFIG, Told, make_config, make_runtime
+from deuz_testing.loops import PlainLoop
 from deuz_testing.modelled import Logged, ModelledUpstreams
 from deuz_testing.scripted import GivenClient, GivenRequest
 
@@ -102,7 +102,7 @@ class ConversationsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
+        self.loop = PlainLoop()
         self.now = 1_000_000.0
         self.told = Told()
         self.source = Mood()

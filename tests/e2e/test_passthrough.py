@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from deuz_testing.bodies import anthropic_body, chat_body, odd_bodies, user
 from deuz_testing.line import Line, make_config, running_line
+from deuz_testing.loops import PlainLoop
 from deuz_testing.raw_client import ask, post, raw_client, request
 from deuz_testing.upstreams import Got, RawUpstream, answer_with, raw_upstream
 from deuz_testing.waiting import WAIT_SECONDS, until
@@ -30,7 +31,7 @@ def test_bodies_in_odd_layouts_arrive_byte_for_byte(mode: str) -> None:
         for upstream, path in pairs:
             loop.run_until_complete(_arrives(line, upstream, path, body))
 
-    loop = asyncio.new_event_loop()
+    loop = PlainLoop()
     try:
         upstreams = raw_upstream()
         upstream = loop.run_until_complete(upstreams.__aenter__())

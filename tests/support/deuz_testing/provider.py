@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from deuz_proxy.demo.provider import FakeProvider
+from deuz_testing.loops import PlainLoop
 from deuz_testing.waiting import WAIT_SECONDS
 
 
@@ -32,7 +33,7 @@ async def running_provider(
 def provider_in_thread(provider: FakeProvider | None = None) -> Iterator[FakeProvider]:
     """Serve in a thread with its own event loop, for clients that block."""
     served = provider or FakeProvider()
-    loop = asyncio.new_event_loop()
+    loop = PlainLoop()
     thread = threading.Thread(target=loop.run_forever, name="fake-provider")
     thread.start()
     try:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 
 from deuz_proxy.app import App, Settings, running_app
+from deuz_testing.loops import PlainLoop
 from deuz_testing.waiting import WAIT_SECONDS
 
 Json = dict[str, Any]
@@ -117,7 +118,7 @@ async def sidecar_in_loop(
 @contextlib.contextmanager
 def sidecar_in_thread(folder: Path, config: Mapping[str, object]) -> Iterator[Sidecar]:
     """Run in a thread with its own event loop, for clients that block."""
-    loop = asyncio.new_event_loop()
+    loop = PlainLoop()
     thread = threading.Thread(target=loop.run_forever, name="sidecar")
     thread.start()
     stack = contextlib.AsyncExitStack()
