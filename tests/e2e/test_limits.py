@@ -77,8 +77,11 @@ async def test_one_connection_too_many_is_503_and_the_others_go_on(path: str) ->
 
 @pytest.mark.parametrize("path", SHAPES)
 async def test_a_head_that_comes_too_slowly_is_408(path: str) -> None:
-    async with held_to("head_seconds: 0.2") as (_, line), raw_client(line.url) as slow:
-        for byte in request("GET", path, None)[:-2]:
+    async with held_to("head_seconds: 0.2") as (_, side), raw_client(side.url) as slow:
+        line, _, rest = request("GET", path, None)[:-2].partition(b"\r\n")
+        # The refusal's shape is the path's: that must have come by then.
+        await slow.send(line + b"\r\n")
+        for byte in rest:
             await slow.send(bytes([byte]))
             await asyncio.sleep(0.001)
 
