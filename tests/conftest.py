@@ -1,4 +1,4 @@
-"""What every test shares: profiles of hypothesis, loops, packages, reference material.
+"""What every test shares: hypothesis profiles, Debian packages, reference material.
 
 Rules:
 - `@pytest.mark.needs("package")` names a Debian package of tests/debian-packages.txt:
@@ -9,13 +9,10 @@ Rules:
 
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from deuz_testing.loops import Factory, loop_factories
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -69,11 +66,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if IS_CI:
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
-
-
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Factory]:
-    """Return the loops of a test, by name."""
-    return loop_factories(item)
 
 
 @pytest.fixture(scope="session")

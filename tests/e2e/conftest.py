@@ -1,13 +1,19 @@
-"""What the tests of the page share: a browser's tab, and what it shows."""
+"""Tests of sockets run on the loops that their file asks for; the page has a tab."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from deuz_proxy.sinks.feed import Feed
 from deuz_testing.browser import Tab, open_browser
+from deuz_testing.loops import Factory, loop_factories
 from deuz_testing.served_page import Served
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Factory]:
+    """Return the loops of a test, by name."""
+    return loop_factories(item)
 
 
 @pytest.fixture
