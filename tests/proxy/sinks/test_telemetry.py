@@ -229,7 +229,8 @@ def test_queue_is_bounded_while_the_collector_is_silent() -> None:
             exporting.tell(finished())
 
         assert exporting.telemetry._spans is not None
-        assert len(exporting.telemetry._spans._queue) == 100
+        # One batch is with the collector, taken from it early or late.
+        assert 90 <= len(exporting.telemetry._spans._queue) <= 100
         exporting.telemetry.close(0.1)
 
 
