@@ -18,6 +18,7 @@ from deuz_testing.redis_process import (
     running_redis,
 )
 from deuz_testing.tls import make_certificate
+from deuz_testing.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.needs("redis-server")
 SECRET = "canary-9f3"
@@ -38,7 +39,7 @@ def client(process: RedisProcess) -> Iterator[redis.Redis]:
 
 def server_at(process: RedisProcess, password: str = SECRET) -> RedisServer:
     url = process.url.replace("//", f"//:{password}@")
-    return RedisServer(url, connect_seconds=5.0, ca_file=process.ca_file)
+    return RedisServer(url, connect_seconds=WAIT_SECONDS, ca_file=process.ca_file)
 
 
 async def test_a_new_server_is_marked_with_the_schema(
@@ -100,7 +101,7 @@ async def test_one_that_is_not_there_yet_is_looked_at_when_it_is_asked(
     with running_redis() as process:
         process.kill()
         server = RedisServer(
-            process.url.replace("//", "//me:canary@"), connect_seconds=5.0
+            process.url.replace("//", "//me:canary@"), connect_seconds=WAIT_SECONDS
         )
         with caplog.at_level(logging.WARNING, "deuz_proxy"):
             await server.open()
@@ -125,7 +126,7 @@ async def test_one_that_is_not_there_yet_is_looked_at_when_it_is_asked(
 
 async def test_a_script_is_known_again_after_a_restart() -> None:
     with running_redis() as process:
-        server = await RedisServer(process.url, connect_seconds=5.0).open()
+        server = await RedisServer(process.url, connect_seconds=WAIT_SECONDS).open()
         assert await server.run("return 7", [], []) == 7
 
         process.kill()
@@ -186,7 +187,7 @@ async def test_a_certificate_that_does_not_prove_the_server_is_not_taken(
     url = url.replace("//", "//me:canary@")
 
     told = await told_at_the_start(
-        RedisServer(url, connect_seconds=5.0, ca_file=ca_file), caplog
+        RedisServer(url, connect_seconds=WAIT_SECONDS, ca_file=ca_file), caplog
     )
 
     assert "its certificate is not vouched for, or names another server" in told
@@ -203,7 +204,9 @@ async def test_what_answers_without_tls_where_tls_is_asked_for_is_told(
 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as plain:
         url = f"rediss://127.0.0.1:{plain.sockets[0].getsockname()[1]}"
-        told = await told_at_the_start(RedisServer(url, connect_seconds=5.0), caplog)
+        told = await told_at_the_start(
+            RedisServer(url, connect_seconds=WAIT_SECONDS), caplog
+        )
 
     assert "does not answer (it does not speak TLS as we do)" in told
 
@@ -213,4 +216,4 @@ async def test_certificates_that_cannot_be_read_end_the_start(tmp_path: Path) ->
     empty.write_text("")
 
     with pytest.raises(StoreUnusable, match="its ca_file cannot be read"):
-        RedisServer("rediss://h", connect_seconds=5.0, ca_file=empty)
+        RedisServer("rediss://h", connect_seconds=WAIT_SECONDS, ca_file=empty)
