@@ -96,6 +96,8 @@ def prepare(folder: Path) -> None:
     for size in bodies.HISTORIES:
         template = bodies.make_template(size)
         (folder / f"{size}.template").write_bytes(template)
+        placed = bodies.make_placed(size)
+        (folder / f"{size}-placed.template").write_bytes(placed)
         streamed = bodies.make_streamed(template)
         (folder / f"{size}-stream.template").write_bytes(streamed)
 

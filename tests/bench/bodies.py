@@ -3,6 +3,8 @@
 Rules:
 - A template has three parts, separated by a NUL byte: the opening with the history, one
   more step, the close. The load generator joins them.
+- A placed one has ten steps more: at each, a question that a note of its own answers,
+  the compile subject adds a block. What follows are an agent's calls with their results.
 - Sixteen `@` are a slot that the generator fills with a number of its own, in every
   message: a new conversation has no message in common with an older one.
 - Bodies are the same in every run.
@@ -20,6 +22,8 @@ WORDS = tuple(
 )
 SLOT = "@" * 16
 STEP_BYTES = 2_000
+PLACED_STEPS = 10
+_CLOSE = "]}"
 
 # Rounds of user, tool call, tool result and answer, and the size of a tool result.
 HISTORIES = {"2k": (0, 0), "100k": (15, 4_900), "1m": (150, 6_000)}
@@ -55,16 +59,34 @@ def make_template(size: str) -> bytes:
     system_length = 6_000
     if not rounds:
         history, step, system_length = [], [_user(rng, 900)], 800
+    opening = _open(rng, history, system_length)
+    return "\0".join((opening, "," + _join(step), _CLOSE)).encode()
+
+
+def make_placed(size: str) -> bytes:
+    """Return the template of a body of about `size`, once its questions are asked."""
+    rng = random.Random(f"{size} placed")
+    rounds, result_length = HISTORIES[size]
+    history: list[dict[str, object]] = [_user(rng, 60)]
+    for number in range(rounds):
+        history += _round(rng, number, result_length)
+    steps = [[_assistant(rng, 60), _ask(100 + n)] for n in range(PLACED_STEPS)]
+    steps.append(_round(rng, rounds, 1_700 if rounds else 100)[:2])
+    opening = _open(rng, history, 6_000 if rounds else 300)
+    return "\0".join((opening, *("," + _join(s) for s in steps), _CLOSE)).encode()
+
+
+def _open(
+    rng: random.Random, history: list[dict[str, object]], system_length: int
+) -> str:
     head: dict[str, object] = {"model": "bench", "max_tokens": 1024}
-    if rounds:
+    if len(history) > 1:
         head["tools"] = [_tool(rng, number) for number in range(12)]
     system: dict[str, object] = {
         "role": "system",
         "content": write_prose(rng, system_length),
     }
-    opening = _dump(head)[:-1] + ',"messages":[' + _join([system, *history])
-    close = "]}"
-    return "\0".join((opening, "," + _join(step), close)).encode()
+    return _dump(head)[:-1] + ',"messages":[' + _join([system, *history])
 
 
 def make_streamed(template: bytes) -> bytes:
@@ -84,6 +106,10 @@ def make_documents(count: int) -> list[str]:
 
 def _user(rng: random.Random, length: int) -> dict[str, object]:
     return {"role": "user", "content": f"{SLOT} {write_prose(rng, length)}"}
+
+
+def _ask(note: int) -> dict[str, object]:
+    return {"role": "user", "content": f"{SLOT} What does note {note} say about it?"}
 
 
 def _assistant(rng: random.Random, length: int) -> dict[str, object]:

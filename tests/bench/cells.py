@@ -3,12 +3,16 @@
 Rules:
 - `first` opens a new conversation with each request; `known` sends histories that
   were seen before, with one step of 2 KB more. One repeated body measures neither.
-- Every step ends in a turn of the user: the compile subject has to search and place
-  each time, its worst case; most turns of real agents are tool results.
+- Their steps end in a turn of the user: the compile subject has to search and place
+  each time, its worst case.
+- `placed` is what most turns of real agents are: ten blocks stand already, and tool
+  results come, for which nothing is asked.
 - All numbers of requests are fixed and small: a sample cannot run away.
 """
 
 from dataclasses import dataclass
+
+from tests.bench.bodies import PLACED_STEPS
 
 MAX_SECONDS = 25
 EVENTS_PER_STREAM = 100
@@ -30,6 +34,13 @@ class Cell:
     primed: int
     steps: int
     is_streamed: bool = False
+    is_placed: bool = False
+
+    @property
+    def template(self) -> str:
+        """The name of the file with its bodies."""
+        kind = "-stream" if self.is_streamed else "-placed" if self.is_placed else ""
+        return f"{self.size}{kind}.template"
 
 
 def list_cells(*, primed: int, scale: float) -> tuple[Cell, ...]:
@@ -38,6 +49,7 @@ def list_cells(*, primed: int, scale: float) -> tuple[Cell, ...]:
     def count(full: int) -> int:
         return max(1, round(full * scale))
 
+    placed = PLACED_STEPS
     return (
         Cell("2k c1", "2k", 1, 1, 0, count(1500)),
         Cell("2k c64", "2k", 64, 64, 0, count(120)),
@@ -49,5 +61,8 @@ def list_cells(*, primed: int, scale: float) -> tuple[Cell, ...]:
         Cell("1m known c64", "1m", 64, 64, primed, count(8)),
         Cell("1m first c1", "1m", 1, 1, 0, count(200)),
         Cell("1m first c64", "1m", 64, 64, 0, count(8)),
+        Cell("2k placed c64", "2k", 64, 64, placed, count(24), is_placed=True),
+        Cell("100k placed c64", "100k", 64, 64, placed, count(24), is_placed=True),
+        Cell("1m placed c64", "1m", 64, 64, placed, count(12), is_placed=True),
         Cell("64 streams", "2k", 64, 64, 0, count(3), is_streamed=True),
     )

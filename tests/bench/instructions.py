@@ -6,7 +6,7 @@ Rules:
 - Instructions in user space only: the kernel's part and waiting for memory are not in
   it, so that a ratio of these is not a ratio of CPU time.
 
-Usage: python -m tests.bench.instructions SUBJECT SIZE first|known
+Usage: python -m tests.bench.instructions SUBJECT SIZE first|known|placed
   as in: python -m tests.bench.instructions observe 2k first
 """
 
@@ -19,11 +19,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import machine, sample, subjects
+from tests.bench import bodies, machine, sample, subjects
 from tests.bench.__main__ import prepare
+from tests.bench.cells import Cell
 
 # Of each conversation: enough that what grows with the first ones has grown.
-_FEW, _MANY = 6, 56
+_STEPS = 6, 56
+# Of twice as many that start at their full size and grow.
+_PLACED_STEPS = 4, 29
+# Requests of each conversation that come before those.
+_PRIMED = {"first": 0, "known": 1, "placed": bodies.PLACED_STEPS}
 _TALKS = {"2k": 8, "100k": 8, "1m": 2}
 # Fifty times as slow as without valgrind.
 _START_SECONDS, _LOAD_SECONDS, _END_SECONDS = 400, 400, 60
@@ -36,11 +41,13 @@ def main() -> int:
     known = {each.name: each for each in subjects.SUBJECTS if each.name != "nginx"}
     parser.add_argument("subject", choices=known)
     parser.add_argument("size", choices=_TALKS)
-    parser.add_argument("sight", choices=("first", "known"))
+    parser.add_argument("sight", choices=_PRIMED)
     asked = parser.parse_args()
-    subject, is_known = known[asked.subject], asked.sight == "known"
-    few = count(subject, asked.size, steps=_FEW, is_known=is_known)
-    many = count(subject, asked.size, steps=_MANY, is_known=is_known)
+    subject = known[asked.subject]
+    few, many = (
+        count(subject, asked.size, steps=steps, sight=asked.sight)
+        for steps in (_PLACED_STEPS if asked.sight == "placed" else _STEPS)
+    )
     print(f"{per_request(few, many) / 1e3:,.1f} thousand instructions a request")
     return 0
 
@@ -51,7 +58,7 @@ def per_request(few: tuple[int, int], many: tuple[int, int]) -> float:
 
 
 def count(
-    subject: subjects.Subject, size: str, *, steps: int, is_known: bool
+    subject: subjects.Subject, size: str, *, steps: int, sight: str
 ) -> tuple[int, int]:
     """Return requests and instructions of one run of the subject.
 
@@ -70,7 +77,7 @@ def count(
         try:
             own, admin = machine.find_free_port(), machine.find_free_port()
             ports = subjects.Ports(own=own, admin=admin, upstream=port)
-            return _counted(subject, ports, folder, (size, steps, is_known))
+            return _counted(subject, ports, folder, (size, steps, sight))
         finally:
             sample.stop(upstream)
 
@@ -79,7 +86,7 @@ def _counted(
     subject: subjects.Subject,
     ports: subjects.Ports,
     folder: Path,
-    asked: tuple[str, int, bool],
+    asked: tuple[str, int, str],
 ) -> tuple[int, int]:
     log, output = folder / "valgrind.log", folder / "subject.log"
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=no"]
@@ -103,10 +110,12 @@ def _counted(
     return requests, read_count(log.read_text())
 
 
-def _load(port: int, folder: Path, size: str, steps: int, is_known: bool) -> int:
-    talks = _TALKS[size]
-    numbers = (talks, talks, int(is_known), steps, _LOAD_SECONDS)
-    command = [str(folder / "load"), str(port), str(folder / f"{size}.template")]
+def _load(port: int, folder: Path, size: str, steps: int, sight: str) -> int:
+    is_placed = sight == "placed"
+    talks, primed = _TALKS[size] * (1 + is_placed), _PRIMED[sight]
+    cell = Cell(sight, size, talks, talks, primed, steps, is_placed=is_placed)
+    numbers = (talks, talks, primed, steps, _LOAD_SECONDS)
+    command = [str(folder / "load"), str(port), str(folder / cell.template)]
     command += [str(number) for number in numbers]
     done = subprocess.run(
         command, check=True, input="\n", capture_output=True, text=True

@@ -83,7 +83,7 @@ def take(
 
     `headers` are lines, each with its CRLF, that the load sends with every request.
     """
-    template = folder / f"{cell.size}{'-stream' if cell.is_streamed else ''}.template"
+    template = folder / cell.template
     numbers = (cell.concurrency, cell.talks, cell.primed, cell.steps, MAX_SECONDS)
     command = [str(folder / "load"), str(subject.port), str(template)]
     command += [str(number) for number in numbers]

@@ -5,7 +5,8 @@
  * TEMPLATE is a request body in three parts, separated by a NUL byte: opening with the
  * history, one more step (about 2 KB), the close. In each part a slot of sixteen '@' is
  * filled with the number of the conversation (history) or of the step (step), so
- * that no two conversations, and no two steps, have a message in common.
+ * that no two conversations, and no two steps, have a message in common. There may be
+ * several steps: a conversation takes one after the other, and goes on with the last.
  *
  * A talk is one conversation: its request number k holds the history and k steps. TALKS of
  * them are spread over CONNS connections, each talk with one request in flight at most.
@@ -31,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOT = 16, HEAD_ROOM = 1024, TAIL_MAX = 64, CONNS_MAX = 256 };
+enum { SLOT = 16, HEAD_ROOM = 1024, TAIL_MAX = 64, CONNS_MAX = 256, STEPS_MAX = 16 };
 
 struct part { char *bytes; size_t len, *slots, slot_count; };
 struct talk { char *request; size_t start, history_end, end, room; int steps; };
@@ -44,7 +45,8 @@ struct conn {
     long long t0, first, left;
 };
 
-static struct part history, step, closing;
+static struct part history, step[STEPS_MAX], closing;
+static size_t step_count, longest_step;
 static struct talk *talks, **queue;
 static struct conn conns[CONNS_MAX];
 static int port, poller, talk_count, queue_head, queue_len, is_fresh;
@@ -77,12 +79,16 @@ static void read_template(const char *path) {
     for (ssize_t got = 0, n; got < s.st_size; got += n)
         if ((n = read(fd, all + got, s.st_size - got)) <= 0) fail(path);
     close(fd);
-    char *first = memchr(all, 0, s.st_size);
-    char *second = first ? memchr(first + 1, 0, all + s.st_size - first - 1) : NULL;
-    if (!second) { fprintf(stderr, "template needs three parts\n"); exit(2); }
-    history = read_part(all, first - all);
-    step = read_part(first + 1, second - first - 1);
-    closing = read_part(second + 1, all + s.st_size - second - 1);
+    char *end = all + s.st_size, *at = all, *next;
+    for (size_t i = 0; (next = memchr(at, 0, end - at)); i++, at = next + 1) {
+        if (i == STEPS_MAX + 1) { fprintf(stderr, "template has too many steps\n"); exit(2); }
+        struct part p = read_part(at, next - at);
+        if (!i) { history = p; continue; }
+        step[step_count++] = p;
+        if (p.len > longest_step) longest_step = p.len;
+    }
+    if (!step_count) { fprintf(stderr, "template needs three parts\n"); exit(2); }
+    closing = read_part(at, end - at);
 }
 
 static void put_part(char *to, const struct part *p, long long number) {
@@ -102,8 +108,9 @@ static void renew(struct talk *t) {
 /* Append one step and the close, and put a head with the right length before the body. */
 static void extend(struct talk *t) {
     if (is_fresh || t->steps == 0) renew(t);
-    put_part(t->request + t->history_end, &step, ++next_number);
-    t->history_end += step.len;
+    const struct part *p = &step[(size_t)t->steps < step_count ? (size_t)t->steps : step_count - 1];
+    put_part(t->request + t->history_end, p, ++next_number);
+    t->history_end += p->len;
     memcpy(t->request + t->history_end, closing.bytes, closing.len);
     t->end = t->history_end + closing.len;
     t->steps++;
@@ -284,7 +291,7 @@ int main(int argc, char **argv) {
     talks = calloc(talk_count, sizeof *talks);
     queue = calloc(talk_count, sizeof *queue);
     for (int i = 0; i < talk_count; i++) {
-        talks[i].room = HEAD_ROOM + history.len + (is_fresh ? 2 : most) * step.len + closing.len;
+        talks[i].room = HEAD_ROOM + history.len + (is_fresh ? 2 : most) * longest_step + closing.len;
         talks[i].request = malloc(talks[i].room);
         queue[i] = &talks[i];
     }
