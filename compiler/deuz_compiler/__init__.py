@@ -73,6 +73,13 @@ from deuz_compiler.selection.budget import AddedBudget, added_budget, exact_rati
 from deuz_compiler.selection.budget import Window as BudgetWindow
 from deuz_compiler.selection.budget import weigh as weigh_shares
 from deuz_compiler.selection.explain import Explanation
+from deuz_compiler.standing import (
+    Standing,
+    gone_on,
+    prefix_again,
+    put_back,
+    standing_of,
+)
 from deuz_compiler.surface import (
     Element,
     Ending,
@@ -196,6 +203,7 @@ __all__ = [
     "Snapshot",
     "SourceReport",
     "Span",
+    "Standing",
     "Step",
     "Surface",
     "Tail",
@@ -225,6 +233,7 @@ __all__ = [
     "exact_ratio",
     "explain",
     "forget_records",
+    "gone_on",
     "hash_start",
     "judge",
     "kept_seconds",
@@ -245,8 +254,10 @@ __all__ = [
     "plain_prefix",
     "plan_recovery",
     "predict_read",
+    "prefix_again",
     "progress_of",
     "project",
+    "put_back",
     "read_parts",
     "read_snapshot",
     "read_state",
@@ -265,6 +276,7 @@ __all__ = [
     "scope_root",
     "seed_of",
     "segment_shares",
+    "standing_of",
     "start_step",
     "summary_body",
     "summary_request_text",

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from deuz_compiler.lineage import keys_of
 from deuz_compiler.prefix import Prefix, Shared
+from deuz_compiler.standing import Standing
 from deuz_compiler.wires.envelope import Envelope
 from deuz_compiler.wires.lifetimes import cache_seconds, seconds_ahead
 from deuz_compiler.wires.lifting import checkpoint_of
@@ -34,11 +35,13 @@ class Progress(msgspec.Struct, frozen=True):
 class Resumed(msgspec.Struct, frozen=True):
     """A body that goes on where an earlier one was understood up to.
 
-    `hasher` has taken its bytes up to there.
+    `hasher` has taken its bytes up to there, `standing` is what stands on the turns up
+    to there, where that is known.
     """
 
     progress: Progress
     hasher: xxhash.xxh3_128
+    standing: Standing | None = None
 
 
 def progress_of(

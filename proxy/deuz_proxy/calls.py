@@ -23,6 +23,7 @@ from deuz_compiler import (
     SegmentShare,
     Shared,
     Snapshot,
+    Standing,
     Surface,
     Verdict,
 )
@@ -297,6 +298,7 @@ class Compiled(msgspec.Struct, frozen=True):
     ours to what was sent before. `shortened` are those that made the history shorter
     ahead of an overflow. `tail_tokens` are sent, but are no part of the prefix. `tried`
     is what a mode that sends the client's own bytes would have sent in `compile`.
+    `standing` is what was put back, where nothing was to be laid out anew.
     """
 
     body: bytes | None
@@ -318,6 +320,7 @@ class Compiled(msgspec.Struct, frozen=True):
     tail_tokens: int = 0
     tried: Prefix | None = None
     tried_verdict: Verdict | None = None
+    standing: Standing | None = None
 
 
 class Sent(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from deuz_compiler import (
     Prefix,
     Progress,
     Resumed,
+    Standing,
 )
 from deuz_proxy.calls import Call, Headers, Letterhead, Reply, Sighting
 
@@ -150,7 +151,13 @@ class Checkpoints(Protocol):
     """Where bodies of a scope were understood up to."""
 
     def find(self, root: bytes, body: bytes) -> Resumed | None: ...
-    def keep(self, root: bytes, body: bytes, progress: Progress) -> None: ...
+    def keep(
+        self,
+        root: bytes,
+        body: bytes,
+        progress: Progress,
+        standing: Standing | None = None,
+    ) -> None: ...
 
 
 class Tracker(Protocol):

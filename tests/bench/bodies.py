@@ -4,7 +4,7 @@ Rules:
 - A template has three parts, separated by a NUL byte: the opening with the history, one
   more step, the close. The load generator joins them.
 - A placed one has ten steps more: at each, a question that a note of its own answers,
-  the compile subject adds a block. What follows are an agent's calls with their results.
+  the compile subject adds a block. What follows are an agent's calls and their results.
 - Sixteen `@` are a slot that the generator fills with a number of its own, in every
   message: a new conversation has no message in common with an older one.
 - Bodies are the same in every run.

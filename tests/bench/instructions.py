@@ -114,7 +114,9 @@ def _load(port: int, folder: Path, size: str, steps: int, sight: str) -> int:
     is_placed = sight == "placed"
     talks, primed = _TALKS[size] * (1 + is_placed), _PRIMED[sight]
     cell = Cell(sight, size, talks, talks, primed, steps, is_placed=is_placed)
-    numbers = (talks, talks, primed, steps, _LOAD_SECONDS)
+    # Fewer at once: sources answer within their time, at whatever load.
+    at_once = min(talks, 4) if is_placed else talks
+    numbers = (at_once, talks, primed, steps, _LOAD_SECONDS)
     command = [str(folder / "load"), str(port), str(folder / cell.template)]
     command += [str(number) for number in numbers]
     done = subprocess.run(

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deuz_compiler import Progress, Resumed
+from deuz_compiler import Progress, Resumed, Standing
 from deuz_proxy.config.load import parse_config
 from deuz_proxy.observe.events import RequestFinished
 from deuz_proxy.observe.watch import Watch
@@ -105,7 +105,13 @@ class NoCheckpoints:
     def find(self, root: bytes, body: bytes) -> Resumed | None:
         return None
 
-    def keep(self, root: bytes, body: bytes, progress: Progress) -> None:
+    def keep(
+        self,
+        root: bytes,
+        body: bytes,
+        progress: Progress,
+        standing: Standing | None = None,
+    ) -> None:
         return None
 
 

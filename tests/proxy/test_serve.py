@@ -11,6 +11,7 @@ from deuz_compiler import (
     Operation,
     Progress,
     Resumed,
+    Standing,
 )
 from deuz_proxy.errors import StoreFailed, UpstreamBroken, UpstreamUnreachable
 from deuz_proxy.ports import Query
@@ -218,7 +219,13 @@ class BrokenCheckpoints:
     def find(self, root: bytes, body: bytes) -> Resumed | None:
         raise RuntimeError("secret")
 
-    def keep(self, root: bytes, body: bytes, progress: Progress) -> None:
+    def keep(
+        self,
+        root: bytes,
+        body: bytes,
+        progress: Progress,
+        standing: Standing | None = None,
+    ) -> None:
         raise RuntimeError("secret")
 
 

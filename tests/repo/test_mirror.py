@@ -21,6 +21,7 @@ MORE_THAN_ONE_MODULE = {
     "tests/proxy/test_binding_models.py": "models that bind thinking, by the line",
     "tests/proxy/sources/test_ranking.py": "what searches find, and how it scores",
     "tests/proxy/stages/test_recall_sources.py": "recall, where sources misbehave",
+    "tests/proxy/stages/test_compile_standing.py": "compile and settle: what stands",
     "tests/proxy/edge/test_http1_upstreams_tls.py": "the upstream pool over TLS",
     "tests/proxy/edge/test_http1_upstreams_heads.py": "heads like the last one",
     "tests/proxy/demo/provider/test_hostile_bodies.py": "the whole provider",

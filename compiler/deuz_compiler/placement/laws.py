@@ -36,9 +36,9 @@ def place_for_context(envelope: Envelope) -> int | None:
     behind it do not count, they may follow any user turn.
     """
     last = len(envelope.turns) - 1
-    while last >= envelope.lead and envelope.turns[last].role == "system":
+    while last >= envelope.lead and envelope.turns.peek(last).role == "system":
         last -= 1
-    if last < envelope.lead or not envelope.turns[last].is_fresh:
+    if last < envelope.lead or not envelope.turns.peek(last).is_fresh:
         return None
     return None if _waits_for_results(envelope, last) else last
 

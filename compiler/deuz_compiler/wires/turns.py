@@ -95,6 +95,10 @@ class Turns(msgspec.Struct, frozen=True, array_like=True, eq=False):  # noqa: PL
         """Return each turn, the last one first."""
         return map(self.__getitem__, range(len(self.kinds) - 1, -1, -1))
 
+    def peek(self, index: int) -> Peek:
+        """Return what one turn is, counted from the first."""
+        return self.peeks[self.kinds[index]]
+
     def place(self, index: int) -> tuple[int, int]:
         """Return start and end of one turn, counted from the first."""
         start, end = _PLACE.unpack_from(self.places, index * _PLACE.size)

@@ -50,6 +50,12 @@ class WorkingMemory:
             self._is_in_use = await self._notes.has_any()
         return self._is_in_use
 
+    @property
+    def is_known_empty(self) -> bool:
+        """Whether there were no notes when the store was looked at, a moment ago."""
+        is_fresh = self._clock() - self._looked_at < _LOOK_SECONDS
+        return is_fresh and not self._is_in_use
+
     async def find(self, scope: str, key: str) -> Snapshot | None:
         """Return the notes under a key, if there are any.
 

@@ -21,6 +21,7 @@ from deuz_compiler import (
     Operation,
     Prefix,
     Prune,
+    Standing,
     Surface,
     Verdict,
     judge,
@@ -28,7 +29,9 @@ from deuz_compiler import (
     matching_baseline,
     part_span,
     plain_prefix,
+    prefix_again,
     project,
+    put_back,
     segment_shares,
     was_redacted,
     was_unfolded,
@@ -46,7 +49,6 @@ from deuz_proxy.tails import copy_of, make_tail
 Operations = Mapping[int, tuple[Operation, ...]]
 
 _LEDGER_LOST = "ledger_lost"
-_BARE = Surface(edits=(), pieces=(), blocks=())
 
 
 def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
@@ -60,6 +62,12 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     if known is NOTHING_KNOWN:
         return lay_out(call, {}, runtime)
     own_cause = _LEDGER_LOST if known.is_ledger_lost else None
+    if known.gathered is None and known.notes is None and not known.undecided:
+        # Most requests of an agent: what stands is put back, and nothing is new.
+        compiled = lay_out(call, known.operations, runtime, own_cause=own_cause)
+        compiled = tell_evicted(call, known, compiled)
+        is_lost = known.is_ledger_lost
+        return replace(compiled, is_ledger_lost=True) if is_lost else compiled
     known = _with_tail(call, known, runtime)
     pending = stay_bare(known.undecided, known.operations)
     told = None
@@ -144,15 +152,12 @@ def lay_out(
     """Return the request with the operations applied and its prefix judged."""
     envelope = _envelope(call)
     inbound = plain_prefix(envelope, call.shared)
-    surface = _BARE
     passing = tail if tail is not None and not tail.is_kept else None
+    shown = _BARE
     if operations or passing is not None:
-        ending = passing.ending if passing else None
-        surface = project(envelope, operations, part_span, ending=ending)
-    is_changed = bool(surface.edits) and call.target.mode == "compile"
-    outbound = inbound
-    if is_changed:
-        outbound = with_surface(inbound, envelope, surface)
+        shown = _shown(call, operations, inbound, passing)
+    surface, outbound = shown.surface, shown.outbound or inbound
+    is_changed = outbound is not inbound
     sighting = runtime.tracker.sight(
         call.chain[envelope.lead :],
         inbound,
@@ -168,7 +173,6 @@ def lay_out(
     tried = _tried(call, inbound, laid)
     verdict = _judged(laid, baselines, current, runtime)
     reference = matching_baseline(baselines, current, verdict)
-    ours = surface.ours(envelope.lead) if is_changed else ()
     tried_verdict = None
     if tried is not None:
         tried_verdict = _judged(
@@ -185,14 +189,48 @@ def lay_out(
         outbound,
         sighting,
         verdict,
-        segment_shares(reference, outbound, ours),
+        segment_shares(reference, outbound, shown.ours),
         operations,
         passthrough=None if is_changed else call.passthrough,
         tail=tail,
         tail_tokens=passing.tokens if passing and is_changed else 0,
         tried=tried,
         tried_verdict=tried_verdict,
+        standing=shown.standing,
     )
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    """What the model will see; `outbound` is its prefix, where that is not the plain.
+
+    `ours` are place and tokens of what is ours in it, `standing` is what was put back.
+    """
+
+    surface: Surface
+    outbound: Prefix | None = None
+    ours: tuple[tuple[int, int], ...] = ()
+    standing: Standing | None = None
+
+
+_BARE = _Shown(Surface(edits=(), pieces=(), blocks=()))
+
+
+def _shown(
+    call: Call, operations: Operations, inbound: Prefix, passing: Tail | None
+) -> _Shown:
+    envelope, is_sent = _envelope(call), call.target.mode == "compile"
+    standing = call.resumed.standing if call.resumed else None
+    if standing is not None and passing is None and is_sent:
+        surface = put_back(standing, envelope, operations)
+        if surface is not None:
+            again = prefix_again(standing, inbound)
+            return _Shown(surface, again, standing.ours, standing)
+    ending = passing.ending if passing else None
+    surface = project(envelope, operations, part_span, ending=ending)
+    if not (surface.edits and is_sent):
+        return _Shown(surface)
+    outbound = with_surface(inbound, envelope, surface)
+    return _Shown(surface, outbound, surface.ours(envelope.lead))
 
 
 class _Laid(msgspec.Struct, frozen=True):

@@ -99,11 +99,12 @@ async def _read_notes(call: Call, runtime: Runtime) -> Snapshot | None:
     Raises:
         StoreFailed: the store failed, and the route fails closed.
     """
-    if runtime.notes is None:
+    named = header(call.headers, b"x-deuz-working-memory")
+    if runtime.notes is None or (named is None and runtime.notes.is_known_empty):
         return None
     try:
         async with asyncio.timeout(runtime.config.context.refresh.deadline_ms / 1000):
-            return await _notes(call, runtime.notes, runtime)
+            return await _notes(call, runtime.notes, runtime, named)
     except (StoreFailed, MalformedInput, TimeoutError) as fault:
         if call.target.is_closed_on_error:
             raise StoreFailed(store="memory", operation="load") from fault
@@ -111,8 +112,9 @@ async def _read_notes(call: Call, runtime: Runtime) -> Snapshot | None:
         return None
 
 
-async def _notes(call: Call, notes: WorkingMemory, runtime: Runtime) -> Snapshot | None:
-    named = header(call.headers, b"x-deuz-working-memory")
+async def _notes(
+    call: Call, notes: WorkingMemory, runtime: Runtime, named: bytes | None
+) -> Snapshot | None:
     if named is not None:
         key = named.decode("latin-1").strip()
         # A word that cannot be a key names nothing, and not the conversation either.
@@ -210,7 +212,11 @@ def _undecided(
     """Return the user's turns of which the ledger does not know what stands behind."""
     fresh = call.envelope.turns.fresh if call.envelope else ()
     return tuple(
-        [index for index in fresh if not _is_decided(operations.get(index, ()))]
+        [
+            index
+            for index in fresh
+            if index not in operations or not _is_decided(operations[index])
+        ]
     )
 
 

@@ -14,14 +14,18 @@ from msgspec.structs import replace
 from deuz_compiler import (
     Append,
     Baseline,
+    Envelope,
     Prefix,
     ReplyFacts,
+    Standing,
     TailCopy,
     Usage,
     Verdict,
+    gone_on,
     kept_seconds,
     may_read_cache,
     progress_of,
+    standing_of,
     weigh_usage,
 )
 from deuz_proxy.calls import Call, Compiled, Sent, Totals
@@ -74,7 +78,8 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         seed=call.identity.seed,
         resumed=call.resumed,
     )
-    runtime.checkpoints.keep(call.identity.root, envelope.body, progress)
+    standing = _standing(envelope, compiled, turns=len(progress.keys))
+    runtime.checkpoints.keep(call.identity.root, envelope.body, progress, standing)
     if compiled.sighting is None or call.is_apart:
         return
     if call.target.mode == "compile" and call.identity.is_known:
@@ -97,6 +102,20 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         session=call.identity.session,
         texts=_segment_texts(envelope.body, outbound),
     )
+
+
+def _standing(envelope: Envelope, compiled: Compiled, *, turns: int) -> Standing | None:
+    """Return what stands on the first turns, for a request that goes on from there."""
+    inbound, outbound = compiled.inbound, compiled.outbound
+    if inbound is None or outbound is None or compiled.surface is None:
+        return None
+    # What is not sent does not stand; what ends one request is no part of the next.
+    if inbound is outbound or compiled.tail is not None:
+        return None
+    prefixes = inbound, outbound
+    if compiled.standing is not None:
+        return gone_on(compiled.standing, envelope, *prefixes, turns=turns)
+    return standing_of(envelope, compiled.surface, *prefixes, turns=turns)
 
 
 async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> bool:

@@ -16,7 +16,14 @@ from collections.abc import Sequence
 import msgspec
 import xxhash
 
-from deuz_compiler import Progress, Resumed, hash_start, with_keys, without_keys
+from deuz_compiler import (
+    Progress,
+    Resumed,
+    Standing,
+    hash_start,
+    with_keys,
+    without_keys,
+)
 
 _SMALLEST = 512
 # Enough to tell most conversations apart; a hash of all that stands before would read
@@ -31,11 +38,23 @@ _unpack = msgspec.msgpack.Decoder(Progress).decode
 
 
 class _Slot:
-    """One checkpoint and what is known up to it: as it is, or packed."""
+    """One checkpoint and what is known up to it: as it is, or packed.
 
-    __slots__ = ("digest", "last_key", "offset", "packed", "progress", "turns")
+    What stands there is not packed: a conversation that rests is laid out anew.
+    """
 
-    def __init__(self, progress: Progress) -> None:
+    __slots__ = (
+        "digest",
+        "last_key",
+        "offset",
+        "packed",
+        "progress",
+        "standing",
+        "turns",
+    )
+
+    def __init__(self, progress: Progress, standing: Standing | None) -> None:
+        self.standing = standing
         self.offset = progress.checkpoint.offset
         self.digest = progress.checkpoint.digest
         self.turns = len(progress.keys)
@@ -53,7 +72,7 @@ class _Slot:
     def pack(self) -> None:
         if self.progress is not None:
             self.packed = _pack(without_keys(self.progress))
-            self.progress = None
+            self.progress = self.standing = None
 
 
 class Checkpoints:
@@ -86,15 +105,21 @@ class Checkpoints:
                 hasher = hash_start(body, slot.offset, slot.digest)
                 if hasher is not None:
                     self._buckets.move_to_end(key)
-                    return Resumed(slot.open(root), hasher)
+                    return Resumed(slot.open(root), hasher, slot.standing)
         return None
 
-    def keep(self, root: bytes, body: bytes, progress: Progress) -> None:
-        """Remember how far this body was understood."""
+    def keep(
+        self,
+        root: bytes,
+        body: bytes,
+        progress: Progress,
+        standing: Standing | None = None,
+    ) -> None:
+        """Remember how far this body was understood, and what stands there."""
         digests = _samples(body, progress.checkpoint.offset)
         if not digests:
             return
-        key, slot = (root, digests[-1]), _Slot(progress)
+        key, slot = (root, digests[-1]), _Slot(progress, standing)
         others = self._buckets.get(key)
         if others is None:
             self._buckets[key] = (slot,)

@@ -9,7 +9,7 @@ Rules:
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from deuz_compiler import Operation
 from deuz_proxy.observe.events import LedgerUsed, Listener
@@ -24,7 +24,8 @@ ENTRY_BYTES = 330
 Weigh = Callable[[tuple[Operation, ...]], int]
 
 
-class _Entry(NamedTuple):
+@dataclass(slots=True)
+class _Entry:
     operations: tuple[Operation, ...]
     weight_bytes: int
     used_at: float
@@ -55,10 +56,17 @@ class MemoryLedger:
         """Return one tuple for each key, empty where nothing is stored."""
         now = self._clock()
         self._expire(now)
-        # Most turns of a long history hold nothing: a miss is one look-up, no call.
+        # Most turns of a long history hold nothing: a miss is one look-up.
         held = self._entries
-        found = [self._use(key, now) if key in held else () for key in keys]
-        self._say("read", len(found) - found.count(()))
+        hits = [at for at, key in enumerate(keys) if key in held]
+        found: list[tuple[Operation, ...]] = [()] * len(keys)
+        for at in hits:
+            key = keys[at]
+            entry = held[key]
+            entry.used_at = now
+            held.move_to_end(key)
+            found[at] = entry.operations
+        self._say("read", len(hits))
         return found
 
     async def commit(self, operations: Mapping[bytes, tuple[Operation, ...]]) -> None:
@@ -80,15 +88,14 @@ class MemoryLedger:
     ) -> int:
         """Change what each key holds; places and times of last use stay."""
         changed = 0
-        for key, entry in self._entries.items():
+        for entry in self._entries.values():
             operations = change(entry.operations)
             if operations is not entry.operations:
                 pairs = zip(entry.operations, operations, strict=True)
                 changed += sum(old is not new for old, new in pairs)
                 weight_bytes = self._weigh(operations) + ENTRY_BYTES
                 self._held_bytes += weight_bytes - entry.weight_bytes
-                # An assignment to a key that is there keeps its place in the order.
-                self._entries[key] = _Entry(operations, weight_bytes, entry.used_at)
+                entry.operations, entry.weight_bytes = operations, weight_bytes
         self._say("rewrite", changed)
         return changed
 
@@ -96,12 +103,6 @@ class MemoryLedger:
         """Forget everything. May be called twice."""
         self._entries.clear()
         self._held_bytes = 0
-
-    def _use(self, key: bytes, now: float) -> tuple[Operation, ...]:
-        entry = self._entries[key]
-        self._entries[key] = _Entry(entry.operations, entry.weight_bytes, now)
-        self._entries.move_to_end(key)
-        return entry.operations
 
     def _put(self, key: bytes, held: tuple[Operation, ...], now: float) -> bool:
         # An equal request may have got a block meanwhile: that is what stays.

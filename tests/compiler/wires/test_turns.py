@@ -67,6 +67,7 @@ def test_what_is_packed_is_what_comes_out(turns: list[Turn]) -> None:
     spans = [place_in(held.places, at) for at in range(len(held))]
     assert spans == [held.place(at) for at in range(len(held))]
     assert spans == [(turn.start, turn.end) for turn in turns]
+    assert [held.peek(at).role for at in range(len(held))] == [t.role for t in turns]
 
 
 @given(TURNS)

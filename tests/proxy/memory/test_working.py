@@ -48,6 +48,23 @@ async def test_there_is_nothing_until_the_first_patch(store: SqliteMemory) -> No
     assert [item.text for item in found.observations] == ["seen"]
 
 
+async def test_that_there_are_no_notes_is_known_for_a_moment(
+    store: SqliteMemory,
+) -> None:
+    now = 1_000.0
+    notes = WorkingMemory(store, clock=lambda: now)
+    known = [notes.is_known_empty]
+    await notes.is_in_use()
+    known.append(notes.is_known_empty)
+    now += 1
+    known.append(notes.is_known_empty)
+    await notes.patch("acme", "k", patch("p1", 0))
+    await notes.is_in_use()
+    known.append(notes.is_known_empty)
+
+    assert known == [False, True, False, False]
+
+
 async def test_a_replay_is_a_duplicate_after_a_restart_too(store: SqliteMemory) -> None:
     first = await working(store).patch("acme", "k", patch("a", 0))
 

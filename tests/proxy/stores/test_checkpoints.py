@@ -1,7 +1,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_compiler import Progress, chain, hash_start, lift, plain_prefix, progress_of
+from deuz_compiler import (
+    Append,
+    Progress,
+    Standing,
+    chain,
+    hash_start,
+    lift,
+    part_span,
+    plain_prefix,
+    progress_of,
+    project,
+    standing_of,
+    with_surface,
+)
 from deuz_proxy.stores.checkpoints import Checkpoints
 from deuz_testing.bodies import anthropic_body, user
 
@@ -154,3 +167,34 @@ def test_turns_that_are_open_are_counted_down_with_their_buckets() -> None:
         keep(store, grown(2, f"{number} {LONG}"))
 
     assert store._open_turns == sum(slot.turns for slot in store._open) == 4
+
+
+def standing(body: bytes) -> Standing:
+    envelope = lift("anthropic", body)
+    surface = project(envelope, {0: (Append(b"B", (), 1),)}, part_span)
+    plain = plain_prefix(envelope)
+    shown = with_surface(plain, envelope, surface)
+    found = standing_of(envelope, surface, plain, shown, turns=1)
+    assert found is not None
+    return found
+
+
+def test_what_stands_is_found_with_where_it_stands() -> None:
+    store, body = Checkpoints(), body_of(LONG)
+    stands = standing(body)
+    store.keep(ROOT, body, progress(body), stands)
+
+    found = store.find(ROOT, body_of(LONG, "more"))
+
+    assert found is not None
+    assert found.standing is stands
+
+
+def test_what_rests_is_to_be_laid_out_anew() -> None:
+    store, body = Checkpoints(max_open_turns=0), body_of(LONG)
+    store.keep(ROOT, body, progress(body), standing(body))
+
+    found = store.find(ROOT, body_of(LONG, "more"))
+
+    assert found is not None
+    assert found.standing is None

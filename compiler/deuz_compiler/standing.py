@@ -1,0 +1,164 @@
+"""What stands on a history, so that its next request puts it back instead of laying it.
+
+Rules:
+- It is what projecting anew would give: it saves time only.
+- It holds places and hashes, but none of the texts: those are the ledger's, and what
+  the ledger holds now decides whether it still stands.
+- Only blocks stand: one behind a turn, each in one insertion. What shortens a history,
+  and working memory in it, is projected anew.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+import xxhash
+
+from deuz_compiler.operations import Append, Bare
+from deuz_compiler.prefix import DIGEST_BYTES, Prefix
+from deuz_compiler.surface import Block, Element, Operations, Run, Surface
+from deuz_compiler.wires.envelope import Edit, Envelope
+from deuz_compiler.wires.turns import TOKEN_BYTES
+
+
+class Mark(msgspec.Struct, frozen=True, gc=False):
+    """Where a block stands: behind which turn, at which byte, and between what."""
+
+    turn: int
+    at: int
+    before: bytes
+    behind: bytes
+    digest: bytes
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """All that stands on the first `turns` turns of a history, `lead` of them leading.
+
+    `pieces` are the surface's up to the last block. `inbound` and `outbound` are the
+    prefixes of a whole request of `count` turns.
+    """
+
+    marks: tuple[Mark, ...]
+    pieces: tuple[Run | Element, ...]
+    ours: tuple[tuple[int, int], ...]
+    turns: int
+    lead: int
+    count: int
+    inbound: Prefix
+    outbound: Prefix
+
+
+def standing_of(
+    envelope: Envelope,
+    surface: Surface,
+    inbound: Prefix,
+    outbound: Prefix,
+    *,
+    turns: int,
+) -> Standing | None:
+    """Return what stands on a request's first `turns` turns; None if that is not all.
+
+    `outbound` is its prefix with the surface, `inbound` the plain one.
+    """
+    marks = tuple(_marks(surface))
+    if not marks or len(marks) != len(surface.edits) or marks[-1].turn >= turns:
+        return None
+    pieces = surface.pieces
+    return Standing(
+        marks,
+        pieces[:-1] if isinstance(pieces[-1], Run) else pieces,
+        surface.ours(envelope.lead),
+        turns,
+        envelope.lead,
+        len(envelope.turns),
+        inbound,
+        outbound,
+    )
+
+
+def _marks(surface: Surface) -> Iterator[Mark]:
+    """Yield a mark for each block, up to one that is not in an insertion of its own."""
+    if surface.copies or len(surface.blocks) != len(surface.edits):
+        return
+    for block, edit in zip(surface.blocks, surface.edits, strict=True):
+        text = block.append.text
+        before, found, behind = edit.text.partition(text)
+        if edit.start != edit.end or not found:
+            return
+        digest = xxhash.xxh3_128_digest(text)
+        yield Mark(block.turn, edit.start, before, behind, digest)
+
+
+def put_back(
+    standing: Standing, envelope: Envelope, operations: Operations
+) -> Surface | None:
+    """Return the surface of a request that begins with what this stands on.
+
+    None if the operations are not those whose blocks stand: then it is to be projected.
+    """
+    blocks = _blocks(operations)
+    if blocks is None or len(blocks) != len(standing.marks):
+        return None
+    edits = []
+    for mark, block in zip(standing.marks, blocks, strict=True):
+        text = block.append.text
+        if block.turn != mark.turn or xxhash.xxh3_128_digest(text) != mark.digest:
+            return None
+        edits.append(Edit(mark.at, mark.at, mark.before + text + mark.behind))
+    turns, first = envelope.turns, standing.marks[-1].turn + 1
+    rest = (Run(first, len(turns)),) if first < len(turns) else ()
+    return Surface(tuple(edits), (*standing.pieces, *rest), tuple(blocks), turns=turns)
+
+
+def _blocks(operations: Operations) -> list[Block] | None:
+    """Return the blocks of the operations, if they are nothing else."""
+    blocks = []
+    for turn, held in operations.items():
+        for operation in held:
+            if type(operation) is Append:
+                blocks.append(Block(turn, operation))
+            elif type(operation) is not Bare:
+                return None
+    return blocks
+
+
+def prefix_again(standing: Standing, inbound: Prefix) -> Prefix:
+    """Return the prefix with what was put back; `inbound` is the plain one."""
+    old, plain = standing.outbound, standing.inbound
+    left = standing.count - standing.turns
+    own = standing.turns - standing.lead
+    kept = old.count - left
+    return msgspec.structs.replace(
+        inbound,
+        digests=old.digests[: kept * DIGEST_BYTES]
+        + inbound.digests[own * DIGEST_BYTES :],
+        tokens=old.tokens[: kept * TOKEN_BYTES] + inbound.tokens[own * TOKEN_BYTES :],
+        history_tokens=inbound.history_tokens
+        + old.history_tokens
+        - plain.history_tokens,
+    )
+
+
+def gone_on(
+    standing: Standing,
+    envelope: Envelope,
+    inbound: Prefix,
+    outbound: Prefix,
+    *,
+    turns: int,
+) -> Standing | None:
+    """Return what stands on a request that it was put back in; None if that is not all.
+
+    `turns` is how many of its turns it is asked of.
+    """
+    if standing.marks[-1].turn >= turns:
+        return None
+    return Standing(
+        standing.marks,
+        standing.pieces,
+        standing.ours,
+        turns,
+        standing.lead,
+        len(envelope.turns),
+        inbound,
+        outbound,
+    )

@@ -1,0 +1,187 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_compiler import (
+    PART,
+    TURN,
+    Append,
+    Bare,
+    Ending,
+    Envelope,
+    Fold,
+    Operation,
+    PlacedRecord,
+    Prefix,
+    Prune,
+    Standing,
+    Surface,
+    TailCopy,
+    gone_on,
+    lift,
+    part_span,
+    plain_prefix,
+    prefix_again,
+    project,
+    put_back,
+    standing_of,
+    with_surface,
+)
+from deuz_testing.bodies import (
+    anthropic_body,
+    assistant,
+    chat_body,
+    chat_call,
+    chat_result,
+    odd_bodies,
+    user,
+)
+
+WIRES = st.sampled_from(["anthropic", "openai_chat"])
+RECORD = PlacedRecord("docs", "r1", "1", "sha256:00")
+SYSTEM = {"role": "system", "content": "s"}
+HISTORY = [SYSTEM, user("a"), assistant("b"), user("c")]
+GROWN = [*HISTORY, chat_call("t"), chat_result("t", "found")]
+
+Held = dict[int, tuple[Operation, ...]]
+
+
+def block(text: str = "B", form: str = TURN) -> Append:
+    return Append(text.encode(), (RECORD,), 7, form)
+
+
+def laid(body: bytes, held: Held, wire: str) -> tuple[Envelope, Surface, Prefix]:
+    """Return a body's envelope, its surface, and the prefix with it."""
+    envelope = lift(wire, body)
+    surface = project(envelope, held, part_span)
+    return envelope, surface, with_surface(plain_prefix(envelope), envelope, surface)
+
+
+def standing(
+    body: bytes, held: Held, *, turns: int, wire: str = "openai_chat"
+) -> Standing | None:
+    envelope, surface, shown = laid(body, held, wire)
+    return standing_of(envelope, surface, plain_prefix(envelope), shown, turns=turns)
+
+
+def standing_on(history: list[Any], held: Held) -> Standing:
+    found = standing(chat_body(history), held, turns=len(history))
+    assert found is not None
+    return found
+
+
+def grown_from(wire: str, first: bytes, second: bytes) -> bytes:
+    """Return the first body with the turns of the second behind its own."""
+    other = lift(wire, second)
+    more = b"".join(b", " + second[turn.start : turn.end] for turn in other.turns)
+    end = lift(wire, first).history.end - 1
+    return first[:end] + more + first[end:]
+
+
+@given(odd_bodies(), odd_bodies(), WIRES, st.sampled_from([PART, TURN]), st.data())
+def test_what_is_put_back_is_what_projecting_anew_gives(
+    first: bytes, second: bytes, wire: str, form: str, data: st.DataObject
+) -> None:
+    fresh = lift(wire, first).turns.fresh
+    behind = data.draw(st.lists(st.sampled_from(fresh or (0,)), unique=True))
+    held: Held = dict.fromkeys(fresh, (Bare(),))
+    held |= {turn: (block(f"B{turn}", form),) for turn in sorted(behind)}
+    turns = len(lift(wire, first).turns)
+    known = standing(first, held, turns=turns, wire=wire)
+    envelope, surface, shown = laid(grown_from(wire, first, second), held, wire)
+    if known is None:
+        return
+    inbound = plain_prefix(envelope)
+
+    assert put_back(known, envelope, held) == surface
+    assert prefix_again(known, inbound) == shown
+    assert known.ours == surface.ours(envelope.lead)
+    assert gone_on(
+        known, envelope, inbound, shown, turns=len(envelope.turns)
+    ) == standing_of(envelope, surface, inbound, shown, turns=len(envelope.turns))
+
+
+def test_a_turn_that_stays_bare_changes_nothing_that_stands() -> None:
+    known = standing_on(HISTORY, {1: (block(),)})
+    envelope, surface, _ = laid(chat_body(GROWN), {1: (block(),)}, "openai_chat")
+
+    again = put_back(known, envelope, {1: (block(),), 3: (Bare(),)})
+
+    assert again == surface
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {},
+        {1: (block("other"),)},
+        {3: (block(),)},
+        {1: (block(), block())},
+        {1: (block(),), 3: (block("new"),)},
+        {1: (block(),), 3: (Fold(2, b"S", 1),)},
+        {1: (block(),), 3: (TailCopy(b"T", (), 1),)},
+    ],
+)
+def test_other_operations_are_projected_anew(held: Held) -> None:
+    known = standing_on(HISTORY, {1: (block(),)})
+
+    assert put_back(known, lift("openai_chat", chat_body(GROWN)), held) is None
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {},
+        {1: (Bare(),)},
+        {1: (block("1"), block("2"))},
+        {1: (block(),), 5: (Prune(((0, b'"stub"'),)),)},
+        {1: (TailCopy(b"T", (), 1),)},
+        {1: (block(),), 3: (TailCopy(b"T", (), 1),)},
+        {1: (block(),), 5: (Fold(2, b"S", 1),)},
+        {5: (Fold(2, b"S", 1),)},
+    ],
+)
+def test_only_one_block_behind_a_turn_stands(held: Held) -> None:
+    assert standing(chat_body(GROWN), held, turns=len(GROWN)) is None
+
+
+def test_a_block_of_two_insertions_does_not_stand() -> None:
+    body = anthropic_body([user("a"), assistant("b"), user("c")])
+    held: Held = {0: (block(form=PART),)}
+
+    assert standing(body, held, turns=3, wire="anthropic") is None
+
+
+def test_a_stub_with_as_many_edits_as_there_are_blocks_does_not_stand() -> None:
+    held: Held = {5: (Prune(((0, b'"stub"'),)), block("1"), block("2"))}
+
+    assert standing(chat_body(GROWN), held, turns=len(GROWN)) is None
+
+
+def test_an_edit_without_the_text_of_its_block_does_not_stand() -> None:
+    body = chat_body(GROWN)
+    held: Held = {1: (block("1"), block("2"))}
+    envelope = lift("openai_chat", body)
+    ending = Ending(5, block("end"))
+    surface = project(envelope, held, part_span, ending=ending)
+
+    assert len(surface.edits) == len(surface.blocks)
+    assert (
+        standing_of(
+            envelope, surface, plain_prefix(envelope), plain_prefix(envelope), turns=6
+        )
+        is None
+    )
+
+
+def test_behind_what_is_asked_of_nothing_stands() -> None:
+    body = chat_body(GROWN)
+    envelope, surface, shown = laid(body, {3: (block(),)}, "openai_chat")
+    inbound = plain_prefix(envelope)
+    known = standing_of(envelope, surface, inbound, shown, turns=4)
+
+    assert known is not None
+    assert standing_of(envelope, surface, inbound, shown, turns=3) is None
+    assert gone_on(known, envelope, inbound, shown, turns=3) is None
