@@ -105,8 +105,9 @@ def lint_bodies(lines: Iterable[bytes]) -> Iterator[Finding]:
 
 def guess_wire(body: bytes) -> str:
     """Return the wire a captured body most likely belongs to."""
-    if _has_input(body):
-        return "openai_responses"
+    wire = _by_history(body)
+    if wire is not None:
+        return wire
     plain = body.replace(b'": "', b'":"')
     is_chat = any(mark in plain for mark in _CHAT_MARKS) or b'"function"' in plain
     return "openai_chat" if is_chat and b'"system":' not in plain else "anthropic"
@@ -115,17 +116,23 @@ def guess_wire(body: bytes) -> str:
 class _Histories(msgspec.Struct):
     messages: msgspec.Raw = msgspec.Raw()
     input: msgspec.Raw = msgspec.Raw()
+    contents: msgspec.Raw = msgspec.Raw()
 
 
 _histories = msgspec.json.Decoder(_Histories)
 
 
-def _has_input(body: bytes) -> bool:
+def _by_history(body: bytes) -> str | None:
+    """Return the wire that alone names its history so; None for `messages`."""
     try:
         found = _histories.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        return False
-    return bool(bytes(found.input)) and not bytes(found.messages)
+        return None
+    if bytes(found.messages):
+        return None
+    if bytes(found.input):
+        return "openai_responses"
+    return "gemini" if bytes(found.contents) else None
 
 
 def summarize(findings: Iterable[Finding]) -> Summary:

@@ -65,6 +65,20 @@ def test_blank_lines_are_passed_over_but_counted() -> None:
     assert found.line == 2
 
 
+def test_a_gemini_conversation_whose_system_instruction_changes_is_broken() -> None:
+    def body(system: str, *texts: str) -> bytes:
+        turns = [{"role": "user", "parts": [{"text": text}]} for text in texts]
+        lead = {"parts": [{"text": system}]}
+        return json.dumps({"systemInstruction": lead, "contents": turns}).encode()
+
+    found = list(lint_bodies([body("Be brief.", "a"), body("Be long.", "a", "b")]))
+
+    assert [(f.wire, f.verdict, f.segment) for f in found] == [
+        ("gemini", "first", None),
+        ("gemini", "broken", "system"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("body", "wire"),
     [
@@ -74,6 +88,8 @@ def test_blank_lines_are_passed_over_but_counted() -> None:
         (chat_body([*TURNS, chat_call("c"), chat_result("c", "r")]), "openai_chat"),
         (b'{"model":"m","input":"why?"}', "openai_responses"),
         (b'{"model":"m","tools":[{"type":"function"}],"input":[]}', "openai_responses"),
+        (b'{"contents":[{"role":"user","parts":[{"text":"why?"}]}]}', "gemini"),
+        (b'{"model":"m","messages":[],"contents":[]}', "anthropic"),
         (b"not json", "anthropic"),
     ],
 )
