@@ -154,10 +154,9 @@ class Reply(Protocol):
     """An upstream's answer whose head has arrived; chunks come as they arrive.
 
     `kind` is its content type, `codings` are those of its body. `body_here` takes all
-    of it, if it is here, in place of `chunks`. Else each chunk may be offered within
-    the call that read it: `chunks` yields those that were refused, and raises what was
-    raised there. `send` is for an answer that switched the protocol: bytes go the other
-    way.
+    of it, if it is here, in place of `chunks`. `offer` has each offered within
+    the call that read it; `chunks` yields what was refused, and raises what was raised.
+    `send` is for an answer that switched the protocol: bytes go the other way.
     """
 
     @property
