@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from deuz_compiler.canonical import digest_text
 from deuz_compiler.compilation import compile_context
 from deuz_compiler.records.candidate import Candidate
 from deuz_compiler.records.facts import CompileFacts, SourceReport, SourceStatus
@@ -107,6 +108,18 @@ def test_refusal_selects_nothing_and_keeps_the_reasons_of_others() -> None:
     assert account.budget.selected_tokens == 0
 
 
+def test_what_was_let_in_before_a_refusal_is_refused_like_the_rest() -> None:
+    account = manifest(
+        record("a", "1", 10, requirement="mandatory"),
+        record("a", "2", 90, requirement="required"),
+    )
+
+    assert [(e.is_selected, e.reason) for e in account.entries] == [
+        (False, "refused"),
+        (False, "refused"),
+    ]
+
+
 def test_projected_entry_tells_its_own_price() -> None:
     entry = manifest(record("a", "1", 90, projection="12345")).entries[0]
 
@@ -189,6 +202,17 @@ def test_what_was_left_out_tells_what_it_would_have_cost() -> None:
     # Of what is malformed nothing is known.
     assert [entry.tokens for entry in account.entries] == [40, 0, 0, 0]
     assert [entry.tokens for entry in refused.entries] == [40, 7]
+
+
+def test_entry_left_out_tells_the_digest_that_is_declared_or_that_of_its_text() -> None:
+    account = manifest(
+        record("a", "1", 90, digest="sha256:d"), record("a", "2", 90, text="abc")
+    )
+
+    assert [entry.digest for entry in account.entries] == [
+        "sha256:d",
+        digest_text("abc"),
+    ]
 
 
 def test_sources_without_a_report_are_told_last() -> None:

@@ -69,6 +69,9 @@ def test_gates_of_many_are_those_of_each() -> None:
         changed(scope=NO["scope"]),
         changed(freshness=NO["freshness"]),
         changed(authority=NO["authority"]),
+        # One verdict may stand for several.
+        changed(scope=NO["scope"], freshness=NO["scope"]),
+        changed(scope=NO["scope"], freshness=NO["scope"], authority=NO["scope"]),
         changed(expires_at=1.0),
         changed(expires_at=3.0),
         changed(form_rank=1, min_rank=2),
@@ -78,4 +81,4 @@ def test_gates_of_many_are_those_of_each() -> None:
     gates = gates_of(records, 2.0)
 
     assert gates == [gate_of(record, 2.0) for record in records]
-    assert [gate is None for gate in gates] == [True, *[False] * 4, True, False, True]
+    assert [gate is None for gate in gates] == [True, *[False] * 6, True, False, True]

@@ -15,8 +15,9 @@ NO = Eligibility(is_eligible=False)
 
 
 def want(key: str, tokens: int = 10, /, **fields: object) -> Candidate:
-    known = {"kind": "rag", "text": "", "score": 0.5, "content_identity": key, **fields}
-    return Candidate(source="", record_id=key, tokens=tokens, **known)  # type: ignore[arg-type]  # Builder.
+    known = {"source": "", "kind": "rag", "text": "", "score": 0.5, **fields}
+    known.setdefault("content_identity", key)
+    return Candidate(record_id=key, tokens=tokens, **known)  # type: ignore[arg-type]  # Builder.
 
 
 def judge(*candidates: Candidate, tokens: int = 100, **fields: object) -> Judge:
@@ -185,6 +186,7 @@ def test_sources_rank_as_listed_and_unknown_ones_last() -> None:
         st.builds(
             want,
             st.sampled_from("abcdefgh"),
+            source=st.sampled_from("xyz"),
             score=st.sampled_from([0.1, 0.5]),
             priority=st.integers(-1, 1),
             group_id=st.sampled_from([None, "g"]),
@@ -193,11 +195,12 @@ def test_sources_rank_as_listed_and_unknown_ones_last() -> None:
         unique_by=lambda candidate: candidate.key,
     ),
     ranking=st.permutations(["priority", "score", "source"]),
+    sources=st.sampled_from([(), ("y", "x")]),
 )
 def test_order_of_turns_is_that_of_the_ranks(
-    records: list[Candidate], ranking: list[str]
+    records: list[Candidate], ranking: list[str], sources: tuple[str, ...]
 ) -> None:
-    judged = judge(*records, ranking=tuple(ranking))
+    judged = judge(*records, ranking=tuple(ranking), sources=sources)
     ranked = sorted(judged.units(), key=judged.rank)
 
     assert judged.turns() == [unit.members[0] for unit in ranked]

@@ -31,10 +31,12 @@ def test_nodes_are_numbered_by_key() -> None:
 
 
 def test_tokens_are_declared_or_else_estimated() -> None:
-    pool = pool_of(record("a"), record("b", tokens=50), pricing="declared")
+    records = (record("a"), record("b", tokens=50), record("c", tokens=0))
 
-    assert pool.costs == (4, 50)
-    assert pool.unpriced == (4, 4)
+    pool = pool_of(*records, pricing="declared")
+
+    assert pool.costs == (4, 50, 0)
+    assert pool.unpriced == (4, 4, 4)
 
 
 def test_estimator_that_counts_less_than_nothing_is_an_error() -> None:

@@ -65,6 +65,12 @@ def test_name_that_is_no_text_is_a_problem(field: str) -> None:
     assert problems(**{field: odd}) == [f"{field} holds half a surrogate pair"]
 
 
+def test_kind_that_is_no_text_is_a_problem_whatever_the_record_depends_on() -> None:
+    told = ["kind holds half a surrogate pair"]
+
+    assert problems(kind="\udcff", depends_on=("b",)) == told
+
+
 @pytest.mark.parametrize("field", ["depends_on", "coverage_keys"])
 def test_text_is_not_taken_for_a_list_of_keys(field: str) -> None:
     assert problems(**{field: "abc"}) == [f"{field} is no list of keys"]

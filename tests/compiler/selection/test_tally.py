@@ -97,6 +97,7 @@ def test_unit_shows_one_budget_before_and_after_and_who_pulled_whom() -> None:
     assert (pulled.before_tokens, pulled.after_tokens) == (100, 80)
     assert (asked.reason, pulled.reason) == ("ranked", "dependency")
     assert (asked.pulled_in_by, pulled.pulled_in_by) == ((), ("a",))
+    assert (asked.detail, pulled.detail) == ("", "")
     assert (tally.used, tally.remaining) == (20, 80)
 
 
