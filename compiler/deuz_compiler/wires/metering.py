@@ -11,9 +11,10 @@ from typing import Protocol
 
 import msgspec
 
+from deuz_compiler.wires.chat_usage import Reports, merge_reports, read_reports
 from deuz_compiler.wires.framing import SERVER_SENT, Framing
 from deuz_compiler.wires.sse import BYTE_ORDER_MARK, ServerEvent
-from deuz_compiler.wires.usage import Usage, merge_counts, read_usage
+from deuz_compiler.wires.usage import Usage
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """A longer buffered answer is forwarded like any other, but not read."""
@@ -86,7 +87,7 @@ class Notes(msgspec.Struct, eq=False):
 
     keeps_text: bool
     decisive: str | None = None
-    counts: dict[str, object] = {}
+    reports: Reports = {}
     finish_reason: str | None = None
     response_id: str | None = None
     model: str | None = None
@@ -113,7 +114,7 @@ class Notes(msgspec.Struct, eq=False):
     def add_usage(self, report: object) -> None:
         """Lay a newer usage report over what is known."""
         if report is not None:
-            self.counts = merge_counts(self.counts, report)
+            self.reports = merge_reports(self.reports, report)
 
     def add_content(self) -> None:
         """The model has begun to answer."""
@@ -151,7 +152,7 @@ class Notes(msgspec.Struct, eq=False):
     def facts(self) -> ReplyFacts:
         """Return what is known now."""
         return ReplyFacts(
-            read_usage(self.counts) if self.counts else None,
+            read_reports(self.reports) if self.reports else None,
             self.finish_reason,
             self.response_id,
             self.model,

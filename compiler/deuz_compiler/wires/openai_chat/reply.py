@@ -9,6 +9,7 @@ Rules:
 
 import msgspec
 
+from deuz_compiler.wires.chat_usage import decode_report
 from deuz_compiler.wires.metering import (
     ABSENT,
     LONGEST_EMPTY,
@@ -46,7 +47,7 @@ class _Completion(msgspec.Struct):
     kind: str = msgspec.field(default="", name="object")
     model: object = None
     choices: list[_Choice] | None = None
-    usage: object = None
+    usage: msgspec.Raw = ABSENT
     timings: object = None
     x_groq: _Groq | None = None
     error: msgspec.Raw = ABSENT
@@ -130,8 +131,9 @@ def _read_completion(notes: Notes, found: _Completion) -> None:
         _read_choice(notes, choice)
     if found.x_groq is not None:
         notes.add_usage(found.x_groq.usage)
-    if found.usage:
-        notes.add_usage(found.usage)
+    # An empty one, or null, is none: in a stream most events have it so.
+    if len(found.usage) > LONGEST_EMPTY:
+        notes.add_usage(decode_report(found.usage))
 
 
 def _read_choice(notes: Notes, choice: _Choice) -> None:
