@@ -12,7 +12,7 @@ from deuz_compiler.placement.laws import TURN
 from deuz_compiler.records.facts import PlacedRecord
 
 
-class Append(msgspec.Struct, frozen=True, tag="append"):
+class Append(msgspec.Struct, frozen=True, gc=False, tag="append"):
     """A block behind the turn. `text` is the content of a JSON string, escaped.
 
     `is_redacted`: it held more records, which were forgotten.

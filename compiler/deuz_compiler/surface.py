@@ -51,7 +51,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     end: int
 
 
-class Block(msgspec.Struct, frozen=True):
+class Block(msgspec.Struct, frozen=True, gc=False):
     """A block on the surface and the turn it stands behind."""
 
     turn: int

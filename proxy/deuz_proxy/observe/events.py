@@ -42,7 +42,7 @@ class UpstreamCall(msgspec.Struct, frozen=True):
     """What a summary used; the request's own answer has its usage in the event."""
 
 
-class Placement(msgspec.Struct, frozen=True):
+class Placement(msgspec.Struct, frozen=True, gc=False):
     """One added block on the surface: where it sits and which records are in it.
 
     `state` is `placed`, `shadow` (it would have been, the route only tries), `dropped`
@@ -207,7 +207,7 @@ class RequestFinished(msgspec.Struct, frozen=True):
         return seconds if last == "total" else sum([part for _, part in self.stages])
 
 
-class LedgerUsed(msgspec.Struct, frozen=True):
+class LedgerUsed(msgspec.Struct, frozen=True, gc=False):
     """One ledger operation (`read`, `commit`, `evict`, …), and the size after it.
 
     Not available is a store that is left alone for a while, since it did not answer.

@@ -43,7 +43,7 @@ from deuz_proxy.runtime import Runtime
 
 _COMPILING = ("shadow", "compile")
 _LONGEST_QUERY = 2000
-_DECIDING = (Append, Bare)
+_DECIDING = frozenset({Append, Bare})
 
 Answer = tuple[SourceAnswer, Sequence[Candidate]]
 
@@ -198,12 +198,7 @@ def _due_place(
 
 
 def _is_decided(operations: Sequence[Operation]) -> bool:
-    # A loop and a tuple: for each turn of the user's in a history, what is made on the
-    # way otherwise costs more than the question.
-    for operation in operations:  # noqa: SIM110
-        if isinstance(operation, _DECIDING):
-            return True
-    return False
+    return not _DECIDING.isdisjoint(map(type, operations))
 
 
 def _undecided(
@@ -211,11 +206,13 @@ def _undecided(
 ) -> tuple[int, ...]:
     """Return the user's turns of which the ledger does not know what stands behind."""
     fresh = call.envelope.turns.fresh if call.envelope else ()
+    # Asked here and not by name: each turn of the user's in a history is a call less.
     return tuple(
         [
             index
             for index in fresh
-            if index not in operations or not _is_decided(operations[index])
+            if index not in operations
+            or _DECIDING.isdisjoint(map(type, operations[index]))
         ]
     )
 

@@ -277,12 +277,16 @@ def _placements(story: Story) -> tuple[Placement, ...]:
     compiled = story.compiled
     if compiled.surface is None:
         return ()
+    # Each request of a conversation tells those of before again: no call for each.
+    pending, stays = compiled.pending, _state(story, "placed", is_new=False)
     blocks = [
-        _placed(
-            story,
+        Placement(
             block.turn,
-            block.append,
             tuple([f"{r.source}/{r.record_id}" for r in block.append.records]),
+            block.append.tokens,
+            is_new := block.turn in pending,
+            block.append.form,
+            _state(story, "placed", is_new=True) if is_new else stays,
         )
         for block in compiled.surface.blocks
     ]
@@ -305,23 +309,21 @@ def _placed(
     text: Append | TailCopy,
     records: tuple[str, ...],
     *,
-    state: str = "placed",
+    state: str,
 ) -> Placement:
     is_new = turn in story.compiled.pending
-    is_accepted = story.sent is not None and story.sent.is_accepted
+    state = _state(story, state, is_new=is_new)
+    return Placement(turn, records, text.tokens, is_new, text.form, state)
+
+
+def _state(story: Story, state: str, *, is_new: bool) -> str:
+    """Return the state that is told, of what is in `state` once it is accepted."""
     if story.call.target.mode == "shadow":
-        state = "shadow"
-    elif is_new and not is_accepted and state != "tail":
-        # What was placed before stays in the ledger, whatever became of this request.
-        state = "dropped"
-    return Placement(
-        turn=turn,
-        records=records,
-        tokens=text.tokens,
-        is_new=is_new,
-        form=text.form,
-        state=state,
-    )
+        return "shadow"
+    is_accepted = story.sent is not None and story.sent.is_accepted
+    # What was placed before stays in the ledger, whatever became of this request.
+    is_dropped = is_new and not is_accepted and state != "tail"
+    return "dropped" if is_dropped else state
 
 
 def _told_compile(compiled: Compile, verdict: Verdict | None) -> Compile:
