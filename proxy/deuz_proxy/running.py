@@ -11,7 +11,6 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from deuz_compiler import load_scanner
 from deuz_proxy.app import App, Settings, running_app
@@ -52,6 +51,8 @@ async def run_until_stopped(
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     loop.add_signal_handler(signal.SIGHUP, look.set)
+    # Looked at before it is read: what is changed while we start is a change.
+    file = ConfigFile(settings.config_path) if settings.config_path else None
     run = running_app if settings.workers == 1 else running_keeper
     async with run(settings, environ) as app:
         tune_process()
@@ -60,9 +61,7 @@ async def run_until_stopped(
         if load_scanner() is None:
             tell(_NO_SCANNER)
         async with asyncio.TaskGroup() as group:
-            watching = group.create_task(
-                _watch_config(app, settings.config_path, environ, look, tell)
-            )
+            watching = group.create_task(_watch_config(app, file, environ, look, tell))
             await stop.wait()
             # Whoever does not want to wait for the drain asks once more.
             for name in (signal.SIGTERM, signal.SIGINT):
@@ -136,14 +135,13 @@ def _pass_on(process: asyncio.subprocess.Process, name: signal.Signals) -> None:
 
 async def _watch_config(
     app: App | Keeper,
-    path: Path | None,
+    file: ConfigFile | None,
     environ: Mapping[str, str],
     look: asyncio.Event,
     tell: Tell,
 ) -> None:
-    if path is None:
+    if file is None:
         return
-    file = ConfigFile(path)
     while True:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(look.wait(), _LOOK_SECONDS)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from deuz_proxy.app import Settings, running_app
+from deuz_proxy.config.file import ConfigFile
 from deuz_proxy.config.model import Config
 from deuz_proxy.config.routing import resolve_target
 from deuz_proxy.running import (
@@ -40,11 +41,21 @@ def _signals_as_they_were() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def running(path: Path | None) -> AsyncIterator[list[str]]:
-    """Run in a task of this loop; ends by the signal that an operator would send."""
+async def running(
+    path: Path | None, hear: Callable[[str], None] = lambda _: None
+) -> AsyncIterator[list[str]]:
+    """Run in a task of this loop; ends by the signal that an operator would send.
+
+    `hear` gets each line that is told, at once.
+    """
     told: list[str] = []
+
+    def tell(line: str) -> None:
+        told.append(line)
+        hear(line)
+
     settings = Settings(path, "127.0.0.1:0", "127.0.0.1:0")
-    task = asyncio.ensure_future(run_until_stopped(settings, {}, told.append))
+    task = asyncio.ensure_future(run_until_stopped(settings, {}, tell))
     await until(lambda: len(told) >= 2 or task.done())
     try:
         yield told
@@ -111,6 +122,22 @@ async def test_a_hangup_or_a_changed_file_reloads_and_an_invalid_one_is_told(
         assert (await ask(url, request("GET", "/@mine/x", None))).status == 502
 
 
+async def test_a_file_that_changes_while_it_starts_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "deuz.yaml"
+    file.write_text(CONFIG)
+    changed = CONFIG + 'upstreams: {mine: {url: "http://127.0.0.1:1"}}\n'
+
+    def hear(line: str) -> None:
+        # Its first words: the config was read, and whoever looks at it has not begun.
+        if "listens" in line:
+            file.write_text(changed)
+
+    async with running(file, hear) as told:
+        await until(lambda: told[-1] == "config taken")
+        url = told[0].split()[-1]
+        assert (await ask(url, request("GET", "/@mine/x", None))).status == 502
+
+
 async def test_a_reload_that_fails_in_another_way_leaves_what_runs(
     tmp_path: Path,
 ) -> None:
@@ -126,7 +153,7 @@ async def test_a_reload_that_fails_in_another_way_leaves_what_runs(
     async with running_app(Settings(file), {}) as app:
         app.serving.runtime = replace(app.runtime, sources=(Stuck(),))
         watching = asyncio.ensure_future(
-            _watch_config(app, file, {}, look, told.append)
+            _watch_config(app, ConfigFile(file), {}, look, told.append)
         )
         await until(lambda: bool(told))
         watching.cancel()
