@@ -121,8 +121,9 @@ def test_a_running_stream_is_finished_before_the_process_ends(
 
 def _refuses(url: str) -> bool:
     try:
-        urllib.request.urlopen(f"{url}/@nobody/x", timeout=WAIT_SECONDS)
-    except urllib.error.HTTPError:
+        urllib.request.urlopen(f"{url}/@nobody/x", timeout=WAIT_SECONDS).close()
+    except urllib.error.HTTPError as answered:
+        answered.close()
         return False
     except urllib.error.URLError as fault:
         # One that is slow to answer does not refuse.

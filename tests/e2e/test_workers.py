@@ -149,6 +149,7 @@ def test_a_request_that_died_with_its_worker_is_not_in_flight_for_ever(
             with pytest.raises((ConnectionError, http.client.HTTPException)):
                 client.getresponse()
             client.close()
+            client.close()
             block_until(lambda: counted(sidecar, "deuz_workers") == 2)
             block_until(lambda: counted(sidecar, "deuz_requests_in_flight") == 0)
 

@@ -43,7 +43,8 @@ def call(sidecar: Sidecar, method: str, path: str, body: Any = None) -> Any:
         with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as reply:
             return json.load(reply)
     except urllib.error.HTTPError as refused:
-        return json.load(refused)
+        with refused:
+            return json.load(refused)
 
 
 def remember(sidecar: Sidecar) -> str:
@@ -69,21 +70,21 @@ def remember(sidecar: Sidecar) -> str:
 
 
 def ask(sidecar: Sidecar, turns: int) -> None:
-    client = Anthropic(
-        api_key="k",
-        base_url=sidecar.url,
-        max_retries=0,
-        default_headers={"x-deuz-working-memory": "task"},
-    )
     messages = [{"role": "user", "content": "what are the opening hours?"}]
     for number in range(turns):
         messages.append({"role": "assistant", "content": "See above."})
         messages.append({"role": "user", "content": f"and {number}?"})
-    client.messages.create(
-        model="claude-sonnet-5-5",
-        max_tokens=100,
-        messages=messages,  # type: ignore[arg-type]  # Plain JSON is what SDKs send.
-    )
+    with Anthropic(
+        api_key="k",
+        base_url=sidecar.url,
+        max_retries=0,
+        default_headers={"x-deuz-working-memory": "task"},
+    ) as client:
+        client.messages.create(
+            model="claude-sonnet-5-5",
+            max_tokens=100,
+            messages=messages,  # type: ignore[arg-type]  # Plain JSON is what SDKs send.
+        )
 
 
 @pytest.fixture(scope="module")

@@ -47,13 +47,6 @@ QUIET_SECONDS = 60.0
 
 def talk(url: str) -> None:
     """Send each canary, in what is understood and in what is not."""
-    client = Anthropic(
-        api_key=CANARIES["key"],
-        base_url=url,
-        default_headers={"x-note": CANARIES["header"]},
-        default_query={"beta": CANARIES["query"]},
-        max_retries=0,
-    )
     call = {
         "type": "tool_use",
         "id": "toolu_1",
@@ -75,14 +68,21 @@ def talk(url: str) -> None:
         "description": CANARIES["tool description"],
         "input_schema": {"type": "object"},
     }
-    for count in (1, 3):
-        client.messages.create(
-            model="claude-sonnet-5-5",
-            max_tokens=100,
-            system=CANARIES["system"],
-            tools=[tool],  # type: ignore[list-item]  # Plain JSON is what SDKs send.
-            messages=messages[:count],  # type: ignore[arg-type]  # As above.
-        )
+    with Anthropic(
+        api_key=CANARIES["key"],
+        base_url=url,
+        default_headers={"x-note": CANARIES["header"]},
+        default_query={"beta": CANARIES["query"]},
+        max_retries=0,
+    ) as client:
+        for count in (1, 3):
+            client.messages.create(
+                model="claude-sonnet-5-5",
+                max_tokens=100,
+                system=CANARIES["system"],
+                tools=[tool],  # type: ignore[list-item]  # Plain JSON is what SDKs send.
+                messages=messages[:count],  # type: ignore[arg-type]  # As above.
+            )
     send_raw(f"{url}/v1/files/{CANARIES['unknown path']}", b"")
     broken = f'{{"messages": ["{CANARIES["broken body"]}'
     send_raw(f"{url}/v1/messages", broken.encode())
