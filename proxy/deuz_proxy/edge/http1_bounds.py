@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from deuz_proxy.edge.http1_wire import MAX_HEAD_BYTES, MAX_LINES
 
 # All connections are read into one place in turn, and what was read is taken from there
-# at once. Most bodies are shorter, and are copied from the processor's cache.
-DESK_BYTES = 2**17
+# at once. A body that is here whole with its head needs no place of its own.
+DESK_BYTES = 2**18
 
 
 @dataclass(frozen=True, slots=True)
