@@ -127,11 +127,11 @@ def _tool_texts(text: bytes) -> list[bytes]:
         return []
 
 
-class _Function(msgspec.Struct, frozen=True):
+class _Function(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
 
 
-class _Tool(msgspec.Struct, frozen=True):
+class _Tool(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     type: str = ""
     function: _Function = _Function()

@@ -27,7 +27,7 @@ from deuz_compiler.selection.faults import Sifted, sift
 from deuz_compiler.selection.pool import Pool, Surroundings, build_pool
 
 
-class Compilation(msgspec.Struct, frozen=True, kw_only=True):
+class Compilation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What came out.
 
     `selected` is in placement order; a projected record has its projection as `text`

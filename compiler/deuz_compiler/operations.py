@@ -25,7 +25,7 @@ class Append(msgspec.Struct, frozen=True, gc=False, tag="append"):
     is_redacted: bool = False
 
 
-class Fold(msgspec.Struct, frozen=True, tag="fold"):
+class Fold(msgspec.Struct, frozen=True, gc=False, tag="fold"):
     """The last `turns` turns up to here replaced by a summary; `text` is escaped.
 
     `kept` are those of them that stay, behind the summary and in this order, counted
@@ -47,13 +47,13 @@ class Fold(msgspec.Struct, frozen=True, tag="fold"):
         return msgspec.json.decode(b'"' + self.text + b'"', type=str)
 
 
-class Prune(msgspec.Struct, frozen=True, tag="prune"):
+class Prune(msgspec.Struct, frozen=True, gc=False, tag="prune"):
     """Parts of the turn replaced by stubs: pairs of part index and JSON text."""
 
     stubs: tuple[tuple[int, bytes], ...]
 
 
-class Bare(msgspec.Struct, frozen=True, tag="bare"):
+class Bare(msgspec.Struct, frozen=True, gc=False, tag="bare"):
     """Nothing stands behind the turn, for good: it was answered without a block.
 
     A block put there later would change the prefix of all that went on from it.
@@ -65,7 +65,7 @@ class Bare(msgspec.Struct, frozen=True, tag="bare"):
     folded: int = 0
 
 
-class TailCopy(msgspec.Struct, frozen=True, tag="tail_copy"):
+class TailCopy(msgspec.Struct, frozen=True, gc=False, tag="tail_copy"):
     """Working memory as it ended a request; it stays behind the turn, and any block.
 
     `text` is escaped, `records` name what of the memory it shows.

@@ -33,7 +33,7 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
     end: int
 
 
-class Prefix(msgspec.Struct, frozen=True):
+class Prefix(msgspec.Struct, frozen=True, gc=False):
     """A request's prefix. `digests` and `tokens` are packed, one entry an element."""
 
     model: Segment
@@ -95,14 +95,14 @@ class Prefix(msgspec.Struct, frozen=True):
         return self.tools.tokens + self.system.tokens + self.history_tokens
 
 
-class Difference(msgspec.Struct, frozen=True):
+class Difference(msgspec.Struct, frozen=True, gc=False):
     """Where two prefixes first differ. `index` counts history elements."""
 
     segment: str
     index: int
 
 
-class Shared(msgspec.Struct, frozen=True):
+class Shared(msgspec.Struct, frozen=True, gc=False):
     """What a request has in common with an earlier one, whose prefix is known.
 
     The first `turns` turns and the first `offset` bytes of both bodies are the same;

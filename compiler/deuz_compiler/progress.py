@@ -19,7 +19,7 @@ from deuz_compiler.wires.lifting import checkpoint_of
 from deuz_compiler.wires.scanning import Checkpoint
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Progress(msgspec.Struct, frozen=True, gc=False):
     """What is known of a body up to its checkpoint: lineage keys and plain prefix.
 
     `keys` has one key for each of the checkpoint's turns. `ahead_seconds` is how long
@@ -32,7 +32,7 @@ class Progress(msgspec.Struct, frozen=True):
     ahead_seconds: float
 
 
-class Resumed(msgspec.Struct, frozen=True):
+class Resumed(msgspec.Struct, frozen=True, gc=False):
     """A body that goes on where an earlier one was understood up to.
 
     `hasher` has taken its bytes up to there, `standing` is what stands on the turns up

@@ -30,7 +30,7 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Standing(msgspec.Struct, frozen=True, gc=False):
     """All that stands on the first `turns` turns of a history, `lead` of them leading.
 
     `pieces` are the surface's up to the last block. `inbound` and `outbound` are the

@@ -58,21 +58,21 @@ class Block(msgspec.Struct, frozen=True, gc=False):
     append: Append
 
 
-class Copied(msgspec.Struct, frozen=True):
+class Copied(msgspec.Struct, frozen=True, gc=False):
     """A copy of working memory on the surface and the turn it stands behind."""
 
     turn: int
     copy: TailCopy
 
 
-class Ending(msgspec.Struct, frozen=True):
+class Ending(msgspec.Struct, frozen=True, gc=False):
     """Text that ends this request alone, behind the turn; it is no part of a prefix."""
 
     turn: int
     append: Append
 
 
-class Surface(msgspec.Struct, frozen=True):
+class Surface(msgspec.Struct, frozen=True, gc=False):
     """A projected request: the edits and what the model will see of the history.
 
     `pieces` are what it sees, in order: the client's `turns` in runs, and what is ours.

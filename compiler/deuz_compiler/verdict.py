@@ -29,7 +29,7 @@ _SLACK_PERCENT = 5
 OWNERS = ("client", "sidecar", "ttl", "provider", "parameter", "unknown")
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """One request against its conversation's baselines.
 
     `segment` is `model`, `params`, `tools`, `system` or `turn`; `index` the turn's or
@@ -50,7 +50,7 @@ class Verdict(msgspec.Struct, frozen=True):
     missed_tokens: int | None = None
 
 
-class SegmentShare(msgspec.Struct, frozen=True):
+class SegmentShare(msgspec.Struct, frozen=True, gc=False):
     """Estimated tokens of one prefix segment: reused, lost to a break, or new."""
 
     segment: str
@@ -59,7 +59,7 @@ class SegmentShare(msgspec.Struct, frozen=True):
     new_tokens: int
 
 
-class Baseline(msgspec.Struct, frozen=True):
+class Baseline(msgspec.Struct, frozen=True, gc=False):
     """A prefix the provider has seen: as the client sent it and as it was forwarded.
 
     `frontier_tokens` is how much of it the provider said it holds in its cache, None if

@@ -25,7 +25,7 @@ def _as_it_was() -> Iterator[None]:
 def test_the_collector_becomes_rare_and_leaves_alone_what_is_there() -> None:
     tune_process()
 
-    assert gc.get_threshold()[0] > 10_000
+    assert gc.get_threshold()[0] >= 10_000
     assert gc.get_freeze_count() > 0
 
 

@@ -24,7 +24,7 @@ from deuz_compiler.wires.parts import TOOL_CALL, TOOL_RESULT, transcribe, words_
 _LEAST_TURNS = 2
 
 
-class Folded(msgspec.Struct, frozen=True):
+class Folded(msgspec.Struct, frozen=True, gc=False):
     """A fold that is in force: the turns `first` to `last`, and its summary's text.
 
     `kept` are the turns among them that stand behind the summary.
@@ -40,7 +40,7 @@ class Folded(msgspec.Struct, frozen=True):
         return self.first <= index <= self.last and index not in self.kept
 
 
-class FoldRun(msgspec.Struct, frozen=True):
+class FoldRun(msgspec.Struct, frozen=True, gc=False):
     """The turns `first` to `last` to be replaced by one summary.
 
     `previous` is the summary to be merged, "" if none. `lines` are the new turns for

@@ -23,7 +23,7 @@ from deuz_compiler.wires.parts import (
 from deuz_compiler.wires.turns import Turn
 
 
-class TurnView(msgspec.Struct, frozen=True):
+class TurnView(msgspec.Struct, frozen=True, gc=False):
     """One turn, its raw JSON and its parts."""
 
     turn: Turn

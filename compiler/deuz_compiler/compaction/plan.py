@@ -36,7 +36,7 @@ READABLE_RESULTS = HeadTail()
 _SUMMARY_TOKENS = 1024
 
 
-class CompactionPolicy(msgspec.Struct, frozen=True):
+class CompactionPolicy(msgspec.Struct, frozen=True, gc=False):
     """How far to go. `fixed_tokens` is what stands beside the turns: system and tools.
 
     Without `target_tokens` every layer runs; without `window_tokens` all may fit.
@@ -54,7 +54,7 @@ class CompactionPolicy(msgspec.Struct, frozen=True):
     binds_thinking: bool = False
 
 
-class LayerEffect(msgspec.Struct, frozen=True):
+class LayerEffect(msgspec.Struct, frozen=True, gc=False):
     """One layer that changes something; `tokens_after` is an estimate."""
 
     layer: str
@@ -62,14 +62,14 @@ class LayerEffect(msgspec.Struct, frozen=True):
     tokens_after: int
 
 
-class SkippedLayer(msgspec.Struct, frozen=True):
+class SkippedLayer(msgspec.Struct, frozen=True, gc=False):
     """A layer of the policy that must not run, and why."""
 
     layer: str
     reason: str
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """What to replace; with `cannot_fit`, nothing: trying would be pointless."""
 
     prunes: tuple[Pruned, ...] = ()

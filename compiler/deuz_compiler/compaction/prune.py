@@ -23,7 +23,7 @@ from deuz_compiler.wires.parts import REASONING, TOOL_RESULT, Part
 _STUB = re.compile(rb'"\[pruned \d+ chars\]"')
 
 
-class Pruned(msgspec.Struct, frozen=True):
+class Pruned(msgspec.Struct, frozen=True, gc=False):
     """Parts of one turn to be replaced: pairs of part index and JSON text, in order.
 
     `saved_tokens` is an estimate, never negative.

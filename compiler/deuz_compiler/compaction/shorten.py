@@ -21,7 +21,7 @@ _MARKER_CHARACTERS = len(msgspec.json.encode(MARKER)) - 2
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
 
 
-class HeadTail(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HeadTail(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What stays of a result with more than `threshold_characters`.
 
     Raises:
@@ -53,7 +53,7 @@ def shorten_content(value: bytes, limits: HeadTail) -> bytes | None:
     return _spliced(value, texts, _kept(texts, limits))
 
 
-class _Text(msgspec.Struct, frozen=True):
+class _Text(msgspec.Struct, frozen=True, gc=False):
     """One text of the content; `element` is its block, None for a plain string."""
 
     start: int

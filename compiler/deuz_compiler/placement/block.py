@@ -61,7 +61,7 @@ _NEWLINES = ' newlines="crlf"'
 _LONE_BREAK = re.compile(r"\r(?!\n)|(?<!\r)\n")
 
 
-class BlockRecord(msgspec.Struct, frozen=True):
+class BlockRecord(msgspec.Struct, frozen=True, gc=False):
     """What a block tells of one record: where it is from, and its text."""
 
     source: str

@@ -44,7 +44,7 @@ class SourceReport(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     is_required: bool = False
 
 
-class CompileFacts(msgspec.Struct, frozen=True, kw_only=True):
+class CompileFacts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The situation of one compile.
 
     `now` is in Unix seconds; without it nothing expires. `phase` goes into a refusal.

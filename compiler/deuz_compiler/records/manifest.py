@@ -52,7 +52,7 @@ class BudgetSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     selected_tokens: int
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class Manifest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The account of one compile."""
 
     version: int = MANIFEST_VERSION

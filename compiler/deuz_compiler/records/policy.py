@@ -33,7 +33,7 @@ MOVING_TERMS: tuple[RankTerm, ...] = ("coverage", "cost")
 """Terms whose value depends on what is in already."""
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class Policy(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The rules of one selection.
 
     - `ceiling_tokens`: what mandatory and required content may take; None: the budget.

@@ -31,7 +31,7 @@ REFUSALS: tuple[str, ...] = (
 )
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Why no bundle came out.
 
     `block` is the obstacle where a dependency or a group is one. `required_tokens` is

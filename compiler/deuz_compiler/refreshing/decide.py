@@ -35,14 +35,14 @@ RefreshReason = Literal[
 ]
 
 
-class RefreshLimits(msgspec.Struct, frozen=True):
+class RefreshLimits(msgspec.Struct, frozen=True, gc=False):
     """How far apart refreshes are, and how many a conversation may have."""
 
     min_steps: int = 1
     max_passes: int = 8
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class Step(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A request as it begins.
 
     - `number` counts requests or assistant turns, as the caller likes, but always so.
@@ -62,7 +62,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     held: tuple[Candidate, ...] = ()
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What is to be done for a step.
 
     - `takes`: which candidates count: all that sources offer, only those of `wanted`

@@ -48,7 +48,7 @@ class Placement(
 
 
 class RefreshState(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
+    msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True
 ):
     """The state of one conversation.
 

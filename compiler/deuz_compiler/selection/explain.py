@@ -26,7 +26,7 @@ from deuz_compiler.selection.pool import Pool
 DEFAULT_STEPS = 1_000
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One candidate's case.
 
     `needs` are the keys that would enter with it, itself first, and `needs_tokens` what
@@ -45,7 +45,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     is_complete: bool
 
 
-class Sweep(msgspec.Struct, frozen=True):
+class Sweep(msgspec.Struct, frozen=True, gc=False):
     """The smallest budget found, and whether all budgets below were accounted for."""
 
     budget_tokens: int | None

@@ -19,7 +19,7 @@ _CUT_PERMILLE = 200
 _LEAST_SHARE = 3  # One third: the newest sample's weight once some are known.
 
 
-class Calibration(msgspec.Struct, frozen=True):
+class Calibration(msgspec.Struct, frozen=True, gc=False):
     """What is known of one model: thousandths to multiply by, and samples seen."""
 
     model: str = ""

@@ -17,7 +17,7 @@ from deuz_compiler.tokens.families import weights_for
 from deuz_compiler.tokens.weights import BROAD
 
 
-class Estimator(msgspec.Struct, frozen=True):
+class Estimator(msgspec.Struct, frozen=True, gc=False):
     """How to count; `name` is what telemetry shows.
 
     `count_text` takes plain text, `count_json` JSON text as it is on the wire.

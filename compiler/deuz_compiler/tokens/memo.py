@@ -16,7 +16,7 @@ import xxhash
 MOST_TEXTS = 8192  # About a megabyte for each generation.
 
 
-class TokenMemo(msgspec.Struct, frozen=True):
+class TokenMemo(msgspec.Struct, frozen=True, gc=False):
     """Tokens by the digest of a text, at most twice `most_texts` of them."""
 
     estimator: str = ""

@@ -27,7 +27,7 @@ USAGE, ESTIMATED, NONE = "usage", "estimated", "none"
 _ABSENT = frozenset({b"", b"null", b'""', b"[]", b"{}"})
 
 
-class RequestParts(msgspec.Struct, frozen=True):
+class RequestParts(msgspec.Struct, frozen=True, gc=False):
     """The JSON texts of a request, as they stand in the body; b"" for what it lacks."""
 
     wire: str
@@ -38,7 +38,7 @@ class RequestParts(msgspec.Struct, frozen=True):
     output_schema: bytes = b""
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
     """The price of a request; `header` stands for all that is not a turn."""
 
     header: bytes = b""
@@ -66,7 +66,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return self.fixed_tokens + self.surface_tokens
 
 
-class Anchor(msgspec.Struct, frozen=True):
+class Anchor(msgspec.Struct, frozen=True, gc=False):
     """What one answer taught of a conversation: request and answer together.
 
     `sample_tokens` is the input that the provider reported, None if it did not;
@@ -83,7 +83,7 @@ class Anchor(msgspec.Struct, frozen=True):
     sample_tokens: int | None = None
 
 
-class Measurement(msgspec.Struct, frozen=True):
+class Measurement(msgspec.Struct, frozen=True, gc=False):
     """What a conversation costs now; what is not known is None."""
 
     kind: str

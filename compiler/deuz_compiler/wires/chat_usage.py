@@ -15,18 +15,18 @@ from deuz_compiler.wires.usage import MAX_COUNT, Usage, merge_counts, read_usage
 _Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)] | None
 
 
-class _InputDetails(msgspec.Struct, frozen=True):
+class _InputDetails(msgspec.Struct, frozen=True, gc=False):
     cached_tokens: _Count = None
     cache_write_tokens: _Count = None
     cache_creation_input_tokens: _Count = None
     cache_creation_tokens: _Count = None
 
 
-class _OutputDetails(msgspec.Struct, frozen=True):
+class _OutputDetails(msgspec.Struct, frozen=True, gc=False):
     reasoning_tokens: _Count = None
 
 
-class ChatReport(msgspec.Struct, frozen=True):
+class ChatReport(msgspec.Struct, frozen=True, gc=False):
     """A report with all names of the shape `CHAT`; null and absent are the same."""
 
     prompt_tokens: _Count = None

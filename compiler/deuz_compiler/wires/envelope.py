@@ -28,7 +28,7 @@ class Member(msgspec.Struct, frozen=True, gc=False, array_like=True):
     end: int
 
 
-class Envelope(msgspec.Struct, frozen=True):
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     """A body with the places of its parts.
 
     `system` is the top-level system text, where the wire has one. `lead` counts the
@@ -59,7 +59,7 @@ class Envelope(msgspec.Struct, frozen=True):
     is_cached_to_end: bool = False
 
 
-class PathFacts(msgspec.Struct, frozen=True):
+class PathFacts(msgspec.Struct, frozen=True, gc=False):
     """What a request's path tells of it, where a wire says it there."""
 
     model: str = ""

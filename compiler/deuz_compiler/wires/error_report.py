@@ -77,7 +77,7 @@ _JSON_START = re.compile(r"[{\[]\s*[\"{\[]")
 _DECODER = json.JSONDecoder()
 
 
-class ErrorReport(msgspec.Struct, frozen=True):
+class ErrorReport(msgspec.Struct, frozen=True, gc=False):
     """What a server said: codes in snake case, texts as they came, and two counts."""
 
     codes: tuple[str, ...] = ()

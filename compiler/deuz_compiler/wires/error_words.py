@@ -12,7 +12,7 @@ import re
 import msgspec
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, frozen=True, gc=False):
     """One kind of wording. `kind` says what is over its limit; None: no overflow.
 
     `is_vague` words are also those of quotas: with the status of one they say nothing.

@@ -34,7 +34,7 @@ class Cutter(Protocol):
         """Return what is left."""
 
 
-class Framing(msgspec.Struct, frozen=True):
+class Framing(msgspec.Struct, frozen=True, gc=False):
     """One way of cutting. A chunk with one of the `ends` ends with a whole block."""
 
     cutter: Callable[[], Cutter]

@@ -37,7 +37,7 @@ class Peek(msgspec.Struct, frozen=True, gc=False):
 Read = Callable[[bytes], tuple[Peek, bytes]]
 
 
-class Glance(msgspec.Struct, frozen=True):
+class Glance(msgspec.Struct, frozen=True, gc=False):
     """Which members of a turn to look at. Made by `make_glance`.
 
     `names` are in the order in which a signature tells of them, the role's first, the

@@ -38,7 +38,7 @@ LONGEST_EMPTY = 4
 """Bytes of the longest of these: a longer value carries something."""
 
 
-class ReplyFacts(msgspec.Struct, frozen=True):
+class ReplyFacts(msgspec.Struct, frozen=True, gc=False):
     """What is known of one answer.
 
     `is_complete` says that the final event, or a whole body, was seen. `error_body` is
@@ -165,7 +165,7 @@ class Notes(msgspec.Struct, eq=False):
         )
 
 
-class WireReplies(msgspec.Struct, frozen=True):
+class WireReplies(msgspec.Struct, frozen=True, gc=False):
     """What one wire's answers mean, and how an error of ours looks on it.
 
     `is_plain` tells, without decoding, that whole events hold nothing but content.

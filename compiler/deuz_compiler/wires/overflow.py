@@ -60,7 +60,7 @@ _FINISHED_BY_LENGTH = ("length", "max_tokens", "max_output_tokens")
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-class OverflowSignal(msgspec.Struct, frozen=True):
+class OverflowSignal(msgspec.Struct, frozen=True, gc=False):
     """An overflow that was recognised.
 
     `kind` is `input`, `input_plus_output`, `input_chars` or `request_bytes`; `cure` is

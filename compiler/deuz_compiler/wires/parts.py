@@ -25,7 +25,7 @@ UNREADABLE = (msgspec.DecodeError, RecursionError)
 Place = tuple[int, int]
 
 
-class Part(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True, gc=False):
     """One part of a turn.
 
     `text` is decoded: of a call its arguments as JSON, "" where there is no text.
@@ -43,7 +43,7 @@ class Part(msgspec.Struct, frozen=True):
 ReadParts = Callable[[bytes], tuple[Part, ...]]
 
 
-class TurnReader(msgspec.Struct, frozen=True):
+class TurnReader(msgspec.Struct, frozen=True, gc=False):
     """What every wire tells of one turn, from how it finds the parts and the role.
 
     `find_parts` and `find_role` may raise what decoding raises: then it is no turn of

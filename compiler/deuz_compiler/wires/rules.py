@@ -12,7 +12,7 @@ import msgspec
 from deuz_compiler.wires.glancing import NO_GLANCE, Glance, Read
 
 
-class Rules(msgspec.Struct, frozen=True):
+class Rules(msgspec.Struct, frozen=True, gc=False):
     """What is peculiar about one wire's request body.
 
     `read` takes the bytes of a turn and returns what it is and its text as the

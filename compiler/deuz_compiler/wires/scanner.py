@@ -35,7 +35,7 @@ scope and the next link: XXH3 of the last one and the digest.
 """
 
 
-class Scanner(msgspec.Struct, frozen=True):
+class Scanner(msgspec.Struct, frozen=True, gc=False):
     """What was compiled."""
 
     scan: Scan

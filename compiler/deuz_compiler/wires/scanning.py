@@ -46,7 +46,7 @@ _WHOLE, _BEHIND_BRACKET, _BEHIND_TURN = 0, 1, 2
 Members = tuple[Member, ...]
 
 
-class Elements(msgspec.Struct, frozen=True):
+class Elements(msgspec.Struct, frozen=True, gc=False):
     """The turns that were found, in columns as `Turns` has them.
 
     `kinds` says which of the `signatures` each has; one that is `UNREAD` has none, and
@@ -75,7 +75,7 @@ def quick_tokens(size_bytes: int) -> int:
     return size_bytes * 10 // _RATE + 1
 
 
-class Checkpoint(msgspec.Struct, frozen=True):
+class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     """The part of a body that its next request is likely to repeat byte for byte.
 
     `digest` is of `body[:offset]`; `turns` end at `offset`; `before` are the members

@@ -45,7 +45,7 @@ class PartsReader(Protocol):
         """Return what the user wrote, without what the sidecar added."""
 
 
-class Wire(msgspec.Struct, frozen=True):
+class Wire(msgspec.Struct, frozen=True, gc=False):
     """One provider API: how bodies are cut, turns read, text written, answers read."""
 
     rules: Rules

@@ -20,7 +20,7 @@ MAX_NUMBERS = 48
 """The wordiest known text has seven."""
 
 
-class TokenNumbers(msgspec.Struct, frozen=True):
+class TokenNumbers(msgspec.Struct, frozen=True, gc=False):
     """The numbers of one text. `output` is the part that was asked for as output."""
 
     limit: int | None = None

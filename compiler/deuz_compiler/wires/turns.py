@@ -41,7 +41,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False, array_like=True):
     digest: bytes
 
 
-class Turns(msgspec.Struct, frozen=True, array_like=True, eq=False):  # noqa: PLW1641  # None is looked up by them.
+class Turns(msgspec.Struct, frozen=True, gc=False, array_like=True, eq=False):  # noqa: PLW1641  # None is looked up by them.
     """The turns of a history in their order; a part of them is a slice.
 
     Of each turn there are start and end of 8 bytes each in `places`, one byte in

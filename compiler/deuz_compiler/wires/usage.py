@@ -24,7 +24,7 @@ MAX_DIGITS = 12
 """A longer string of digits is not a count, and slow to convert."""
 
 
-class Usage(msgspec.Struct, frozen=True):
+class Usage(msgspec.Struct, frozen=True, gc=False):
     """Disjoint token counts of one answer. `reasoning` is a part of `output`.
 
     `is_anomalous` says that a count was negative or that the parts contradict each
@@ -47,7 +47,7 @@ class Usage(msgspec.Struct, frozen=True):
         return (uncached or 0) + (read or 0) + (write or 0)
 
 
-class Shape(msgspec.Struct, frozen=True):
+class Shape(msgspec.Struct, frozen=True, gc=False):
     """Where one family of servers puts its counts; the first name present is taken.
 
     `marks` tell the family. `includes_cache` says that the input count has the cached

@@ -15,7 +15,7 @@ Frame = tuple[bytes, bytes]
 """What stands before and behind a JSON string."""
 
 
-class Writing(msgspec.Struct, frozen=True):
+class Writing(msgspec.Struct, frozen=True, gc=False):
     """What is peculiar about writing on one wire.
 
     `turn` makes a string a user turn of its own, `part` a further part of one, whose

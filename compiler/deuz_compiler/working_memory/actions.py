@@ -21,7 +21,7 @@ from deuz_compiler.working_memory.snapshot import (
 TaskStatus = Literal["open", "blocked", "done"]
 
 
-class Add(msgspec.Struct, frozen=True, kw_only=True):
+class Add(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Put a new item at the end of a list; `is_ruling`: with a status of the host's."""
 
     list_name: ListName
@@ -32,7 +32,7 @@ class Add(msgspec.Struct, frozen=True, kw_only=True):
     is_ruling: bool = False
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Give an item another status; empty `detail` and `sources` leave what is there."""
 
     list_name: ListName
@@ -42,7 +42,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     sources: Sources = ()
 
 
-class Remove(msgspec.Struct, frozen=True):
+class Remove(msgspec.Struct, frozen=True, gc=False):
     """Take an item out of whichever of the lists has it."""
 
     lists: tuple[ListName, ...]
@@ -50,14 +50,16 @@ class Remove(msgspec.Struct, frozen=True):
     sources: Sources = ()
 
 
-class SetGoal(msgspec.Struct, frozen=True, kw_only=True):
+class SetGoal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Replace the goal; None clears it."""
 
     text: Text | None
     sources: Sources = ()
 
 
-class TaskInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskInput(
+    msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True
+):
     """One task as the host gives it; without an id it gets one."""
 
     id: Id | None = None
@@ -69,7 +71,7 @@ class TaskInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 Tasks = Annotated[tuple[TaskInput, ...], Meta(max_length=MAX_ITEMS["tasks"])]
 
 
-class SetTasks(msgspec.Struct, frozen=True, kw_only=True):
+class SetTasks(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Replace the whole list; the active task stays, where the new list has it."""
 
     tasks: Tasks
@@ -82,7 +84,7 @@ class SetTasks(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(i for i in ids if ids.count(i) > 1))
 
 
-class SetActiveTask(msgspec.Struct, frozen=True, kw_only=True):
+class SetActiveTask(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Name the task that is worked on; None clears it."""
 
     id: Id | None

@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"[0-9]+")
 _DIGITS = 128
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One item under the section it is shown in: a list, `goal` or `active_task`."""
 
     section: str

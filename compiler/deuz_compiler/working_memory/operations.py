@@ -61,14 +61,14 @@ _REMOVABLE: tuple[ListName, ...] = (
 )
 
 
-class Operation(msgspec.Struct, frozen=True):
+class Operation(msgspec.Struct, frozen=True, gc=False):
     """One operation of a patch: its name, and what it does."""
 
     name: str
     action: Action
 
 
-class Patch(msgspec.Struct, frozen=True, kw_only=True):
+class Patch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A checked patch; `digest` tells whether two patches do the same."""
 
     operation_id: str

@@ -62,7 +62,7 @@ REJECTIONS: tuple[str, ...] = (
 )
 
 
-class Patched(msgspec.Struct, frozen=True, kw_only=True):
+class Patched(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What became of a patch.
 
     `snapshot` is the new one, or the very one given if nothing changed. `revision` is

@@ -103,7 +103,7 @@ class Item(
     sources: Sources = ()
 
 
-class TaskList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TaskList(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The host's plan; `list_revision` counts how often it was set."""
 
     list_revision: Count = 0
@@ -116,7 +116,7 @@ class TaskList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return next((t for t in self.items if t.id == self.active_task_id), None)
 
 
-class Applied(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Applied(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A patch that was applied: its id, the digest of what it did, what it made."""
 
     operation_id: Id
@@ -125,7 +125,9 @@ class Applied(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ids: Annotated[tuple[Id, ...], Meta(max_length=MAX_NEW_IDS)] = ()
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Snapshot(
+    msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True
+):
     """Everything that is remembered of one task, at one revision."""
 
     version: Literal[1]

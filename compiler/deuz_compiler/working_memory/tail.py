@@ -65,7 +65,7 @@ _NAMED = {"<": "&lt;", "&": "&amp;"}
 Estimate = Callable[[str], int]
 
 
-class Tail(msgspec.Struct, frozen=True, kw_only=True):
+class Tail(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Working memory as text, empty where there is nothing to show.
 
     `entries` accounts for every item that may be shown. `required_tokens` is what the

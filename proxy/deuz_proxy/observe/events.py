@@ -17,7 +17,7 @@ from deuz_compiler import SegmentShare, Usage, Verdict
 _MOST_FAULTS = 32
 
 
-class Trace(msgspec.Struct, frozen=True):
+class Trace(msgspec.Struct, frozen=True, gc=False):
     """Ids of the request's spans; `parent_span_id` is 0 without an incoming parent."""
 
     trace_id: int
@@ -27,7 +27,7 @@ class Trace(msgspec.Struct, frozen=True):
     client_span_id: int
 
 
-class UpstreamCall(msgspec.Struct, frozen=True):
+class UpstreamCall(msgspec.Struct, frozen=True, gc=False):
     """One call to the upstream, the first or the one after an overflow."""
 
     started_at: float
@@ -58,7 +58,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     state: str = "placed"
 
 
-class RecordDecision(msgspec.Struct, frozen=True):
+class RecordDecision(msgspec.Struct, frozen=True, gc=False):
     """One manifest line, without content."""
 
     source: str
@@ -71,7 +71,7 @@ class RecordDecision(msgspec.Struct, frozen=True):
     reason: str
 
 
-class SourceOutcome(msgspec.Struct, frozen=True):
+class SourceOutcome(msgspec.Struct, frozen=True, gc=False):
     """How one source answered: `ok`, `empty`, `late`, `failed` or `skipped`.
 
     `error` is a word for what failed, never a message.
@@ -87,7 +87,7 @@ class SourceOutcome(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Compile(msgspec.Struct, frozen=True):
+class Compile(msgspec.Struct, frozen=True, gc=False):
     """One compile of added context."""
 
     started_at: float
@@ -105,7 +105,7 @@ class Compile(msgspec.Struct, frozen=True):
     records: tuple[RecordDecision, ...] = ()
 
 
-class Overflow(msgspec.Struct, frozen=True):
+class Overflow(msgspec.Struct, frozen=True, gc=False):
     """An overflow that was seen, and what came of it."""
 
     stage: str
@@ -114,7 +114,7 @@ class Overflow(msgspec.Struct, frozen=True):
     requested_tokens: int | None
 
 
-class Compaction(msgspec.Struct, frozen=True):
+class Compaction(msgspec.Struct, frozen=True, gc=False):
     """One layer that made the outgoing request smaller."""
 
     layer: str
@@ -123,7 +123,7 @@ class Compaction(msgspec.Struct, frozen=True):
     tokens_after: int
 
 
-class Prediction(msgspec.Struct, frozen=True):
+class Prediction(msgspec.Struct, frozen=True, gc=False):
     """What adding context would have made of a request that was only tried.
 
     `prefix` is `kept`, `broken_by_client` (as it is without) or `broken_by_sidecar`.
@@ -139,7 +139,7 @@ class Prediction(msgspec.Struct, frozen=True):
     cache_read_tokens: int | None
 
 
-class RequestStarted(msgspec.Struct, frozen=True):
+class RequestStarted(msgspec.Struct, frozen=True, gc=False):
     """A request was admitted."""
 
     request_id: str
@@ -148,7 +148,7 @@ class RequestStarted(msgspec.Struct, frozen=True):
     at: float
 
 
-class RequestFinished(msgspec.Struct, frozen=True):
+class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     """All that is known of a request when its last byte is through.
 
     `at` is when it was admitted; it took `duration_seconds` from then on.
@@ -222,7 +222,7 @@ class LedgerUsed(msgspec.Struct, frozen=True, gc=False):
     is_available: bool = True
 
 
-class FaultCaught(msgspec.Struct, frozen=True):
+class FaultCaught(msgspec.Struct, frozen=True, gc=False):
     """A fault of ours, or a request that was not admitted. `code` is a stable word.
 
     What an admitted request was refused for is in its own event.

@@ -22,7 +22,7 @@ ORDER_ROLES = ("instruction", "task", "state", "evidence", "support", "tool")
 DeclaredClass = Literal["MANDATORY", "REQUIRED", "PREFERRED", "DISCRETIONARY"]
 
 
-class DeclaredCandidate(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredCandidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One representation of one piece of information, as the form declares it."""
 
     schema_version: str = CANDIDATE_SCHEMA
@@ -53,7 +53,7 @@ class DeclaredCandidate(msgspec.Struct, frozen=True, kw_only=True):
     is_default_form: bool = False
 
 
-class DeclaredRequest(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What is compiled, and under which limits. `active_scope` is only carried."""
 
     schema_version: str = REQUEST_SCHEMA
@@ -66,7 +66,7 @@ class DeclaredRequest(msgspec.Struct, frozen=True, kw_only=True):
     policy_version: str = "compiler-policy-v1"
 
 
-class DeclaredPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredPolicy(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The four values of a policy, and its version."""
 
     schema_version: str = POLICY_SCHEMA
@@ -77,7 +77,7 @@ class DeclaredPolicy(msgspec.Struct, frozen=True, kw_only=True):
     repair: Literal["drop-last-discretionary", "none"] = "drop-last-discretionary"
 
 
-class Declared(msgspec.Struct, frozen=True):
+class Declared(msgspec.Struct, frozen=True, gc=False):
     """All three together."""
 
     request: DeclaredRequest
@@ -85,7 +85,7 @@ class Declared(msgspec.Struct, frozen=True):
     policy: DeclaredPolicy
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """What could be read of the three files, and what is wrong with them.
 
     `is_whole` says that no candidate is missing. `declared` is there without faults.

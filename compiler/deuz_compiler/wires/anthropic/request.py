@@ -17,7 +17,7 @@ from deuz_compiler.wires.rules import Rules
 from deuz_compiler.wires.writing import Writing
 
 
-class _Message(msgspec.Struct, frozen=True):
+class _Message(msgspec.Struct, frozen=True, gc=False):
     role: str
     content: msgspec.Raw = msgspec.Raw(b"")
     cache_control: msgspec.Raw = msgspec.Raw(b"")

@@ -28,7 +28,7 @@ class _Message(msgspec.Struct):
     tool_call_id: str | None = None
 
 
-class _Function(msgspec.Struct, frozen=True):
+class _Function(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
 

@@ -36,7 +36,7 @@ class _Piece(msgspec.Struct):
     text: str = ""
 
 
-class _Function(msgspec.Struct, frozen=True):
+class _Function(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     arguments: str = ""
     input: str = ""

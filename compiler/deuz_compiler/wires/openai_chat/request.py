@@ -17,7 +17,7 @@ from deuz_compiler.wires.writing import Writing
 _ABSENT, _NULL = msgspec.Raw(b""), msgspec.Raw(b"null")
 
 
-class _Message(msgspec.Struct, frozen=True):
+class _Message(msgspec.Struct, frozen=True, gc=False):
     role: str
     content: msgspec.Raw = _ABSENT
     cache_control: msgspec.Raw = _ABSENT
