@@ -204,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         """Take what was read to there."""
         framing = self._framing
         if self.inbox.room is None or not isinstance(framing, Length):
-            self.data_received(bytes(self._desk[:nbytes]))
+            self._take(self._desk[:nbytes])
             return
         self._is_silent = False
         self.inbox.fill(nbytes)
@@ -213,20 +213,6 @@ class Connection(asyncio.BufferedProtocol):
             self._framing = None
             self.inbox.end()
             self._waiter.wake()
-
-    def data_received(self, data: bytes) -> None:
-        """Take what the client sent."""
-        if self._is_deaf:
-            return
-        if self._request is None:
-            self._take_head(data)
-            if self._request is not None:
-                self._waiter.wake()
-        elif self._framing is not None:
-            self._take_body(self._framing, data)
-            self._waiter.wake()
-        else:
-            self._put_off(data)
 
     def eof_received(self) -> bool:
         """Take the client's end."""
@@ -269,7 +255,20 @@ class Connection(asyncio.BufferedProtocol):
         if self.task is not None:
             self.task.cancel()
 
-    def _take_head(self, data: bytes) -> None:
+    def _take(self, data: memoryview) -> None:
+        if self._is_deaf:
+            return
+        if self._request is None:
+            self._take_head(data)
+            if self._request is not None:
+                self._waiter.wake()
+        elif self._framing is not None:
+            self._take_body(self._framing, bytes(data))
+            self._waiter.wake()
+        else:
+            self._put_off(bytes(data))
+
+    def _take_head(self, data: bytes | memoryview) -> None:
         alike = self._reader.read_alike(data) if self._head.is_empty else None
         if alike is not None:
             self._take_request(*alike)
@@ -286,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         except NotHttp as fault:
             is_long = isinstance(fault, HeadTooLong)
             self._request = HeadTooLarge() if is_long else RequestMalformed()
-            self.target = target_of(text or self._head.start or data)
+            self.target = target_of(text or self._head.start or bytes(data))
             self._is_deaf = True
             return
         self._take_request(request, rest)

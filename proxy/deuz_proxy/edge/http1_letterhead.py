@@ -27,7 +27,7 @@ _END = b"\r\n\r\n"
 class _Last(msgspec.Struct, frozen=True):
     """The last head: the bytes around its length, and what they were read as.
 
-    Where no length is stated all stand ahead of it.
+    Where no length is stated all stand ahead of it. It has `size_bytes` in all.
     """
 
     before: bytes
@@ -36,6 +36,7 @@ class _Last(msgspec.Struct, frozen=True):
     # Where in its lines the length stands; -1 if it does not.
     at: int
     request: RequestHead
+    size_bytes: int
 
     def rows(self) -> list[bytes]:
         """Return the head's first line and all others, without their ends."""
@@ -52,14 +53,19 @@ class HeadReader:
         self._most_lines = most_lines
         self._last: _Last | None = None
 
-    def read_alike(self, data: bytes) -> tuple[RequestHead, bytes] | None:
+    def read_alike(self, data: bytes | memoryview) -> tuple[RequestHead, bytes] | None:
         """Return the request that these bytes begin with, and what follows its head.
 
         None unless the head is like the last one, and no longer: then it ends where
         that one did, and keeps the limits.
         """
         last = self._last
-        return _alike(last, data, len(last.length)) if last is not None else None
+        if last is None or not last.length:
+            return None
+        # What follows may be a long body: of that, one copy is made.
+        start = bytes(data[: last.size_bytes])
+        alike = _alike(last, start, len(last.length))
+        return alike and (alike[0], bytes(data[alike[1] :]))
 
     def read(self, head: bytes) -> RequestHead:
         """Return the request, with the letterhead of the last one if it is alike.
@@ -83,8 +89,8 @@ class HeadReader:
 
 def _alike(
     last: _Last, data: bytes, most_digits: int
-) -> tuple[RequestHead, bytes] | None:
-    """Return the request of a head alike, and what follows it; None of any other."""
+) -> tuple[RequestHead, int] | None:
+    """Return the request of a head alike, and where it ends; None of any other."""
     if not last.length or not data.startswith(last.before):
         return None
     start = len(last.before)
@@ -98,7 +104,7 @@ def _alike(
     lines = list(request.lines)
     lines[last.at] = (lines[last.at][0], digits)
     same = _same(request, lines, Length(int(digits)), request.letterhead)
-    return same, data[end + len(last.behind) :]
+    return same, end + len(last.behind)
 
 
 def _is_length(digits: bytes) -> bool:
@@ -175,5 +181,5 @@ def _kept(head: bytes, request: RequestHead) -> _Last:
                 line = head.index(b"\r\n%b:" % name)
                 start = head.index(digits, line + len(name) + 3)
                 behind = head[start + len(digits) :]
-                return _Last(head[:start], digits, behind, at, request)
-    return _Last(head, b"", b"", -1, request)
+                return _Last(head[:start], digits, behind, at, request, len(head))
+    return _Last(head, b"", b"", -1, request, len(head))

@@ -88,16 +88,18 @@ class Head:
         """What has come of one that is not whole."""
         return bytes(self._kept)
 
-    def feed(self, data: bytes) -> tuple[bytes, bytes] | None:
+    def feed(self, data: bytes | memoryview) -> tuple[bytes, bytes] | None:
         """Return the head with its empty line, and what follows it, once it is whole.
+
+        Of a view, which may be on what is soon overwritten, both are copies.
 
         Raises:
             HeadTooLong: it is longer than the limit.
         """
         if not self._kept:
-            if data[:1] in _LINE_ENDS:
+            if bytes(data[:1]) in _LINE_ENDS:
                 # One empty line too many was sent by old clients, and is to be let go.
-                data = data.lstrip(b"\r\n")
+                data = bytes(data).lstrip(b"\r\n")
             found = _EMPTY_LINE.search(data)
         else:
             # The empty line may have been cut anywhere in its four bytes.
@@ -114,7 +116,7 @@ class Head:
         if end > self._most_bytes:
             raise HeadTooLong("head too long")
         self._kept.clear()
-        return data[:end], data[end:]
+        return bytes(data[:end]), bytes(data[end:])
 
 
 class RequestHead(msgspec.Struct, frozen=True):

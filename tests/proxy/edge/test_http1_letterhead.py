@@ -211,6 +211,19 @@ def test_bytes_that_begin_with_a_head_alike_are_known_with_what_follows_it() -> 
     assert same_reading(found[0], read_request(stated(b"7")))
 
 
+def test_what_was_read_from_a_view_outlasts_it() -> None:
+    reader = HeadReader(100)
+    reader.read(stated(b"55"))
+    desk = bytearray(stated(b"4") + b"body")
+
+    found = reader.read_alike(memoryview(desk))
+    desk[:] = bytes(len(desk))
+
+    assert found is not None
+    assert found[1] == b"body"
+    assert same_reading(found[0], read_request(stated(b"4")))
+
+
 @pytest.mark.parametrize(
     "other",
     [stated(b"555"), stated(b"5")[:-1], stated(b"0"), stated(b"+5"), b"\r\n", b""],
