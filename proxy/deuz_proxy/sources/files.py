@@ -21,7 +21,6 @@ from deuz_proxy.ports import Query
 from deuz_proxy.sources.folder import Found, read_text
 from deuz_proxy.sources.folder_index import FAULTS, FolderIndex
 from deuz_proxy.sources.index import Hit
-from deuz_proxy.sources.static import text_digest
 
 _Answer = TypeVar("_Answer")
 
@@ -120,14 +119,13 @@ class FolderFiles:
             raise StoreFailed(store=self.id, operation=operation) from error
 
     def _candidate(self, hit: Hit) -> Candidate:
-        digest = text_digest(hit.text)
         return Candidate(
             source=self.id,
             kind=self.kind,
             record_id=f"{hit.name}#{hit.chunk}",
             text=hit.text,
-            revision=digest.removeprefix("sha256:")[:12],
-            digest=digest,
+            revision=hit.digest.removeprefix("sha256:")[:12],
+            digest=hit.digest,
             score=hit.score,
             origin=hit.name,
         )

@@ -12,17 +12,18 @@ Rules:
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from heapq import nlargest
+from itertools import compress
 from pathlib import Path
 
 import msgspec
 
 from deuz_proxy.private_files import make_private
 from deuz_proxy.sources.chunks import Chunk
-from deuz_proxy.sources.postings import KeptPostings
+from deuz_proxy.sources.found import FoundChunk, KeptChunks
+from deuz_proxy.sources.postings import KeptPostings, Weighed
 from deuz_proxy.sources.words import KeptWords
 from deuz_proxy.weights import FUNCTION_WORDS, counted_unknown, word_weight
 
@@ -65,15 +66,15 @@ CREATE VIRTUAL TABLE words USING fts5(
 # The first was made by versions before.
 _TABLES = ("vocabulary", "words", "chunks", "files", "changes")
 # Rows and fits as JSON: one statement for any number of them.
-_HITS = """
-SELECT chunks.id, name, chunk, text FROM json_each(?) AS hit
+_FIRST = """
+SELECT chunks.id FROM json_each(?) AS hit
 JOIN chunks ON chunks.id = CAST(hit.key AS INTEGER)
 ORDER BY hit.value DESC, name, position LIMIT ?
 """
 
 
-# A word of a question: minus its weight, itself, and how many chunks have it.
-_Known = tuple[float, str, int]
+# By row: the fit, and which share of the question's weight its words have.
+_Best = Mapping[int, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +94,19 @@ class Hit(msgspec.Struct, frozen=True):
     chunk: str
     text: str
     score: float
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question's weight, words with their shares of it, and what holds them together.
+    """A question's weight, words, their shares of it, and what holds them together.
 
     The words are those worth asking for, the rarest first.
     """
 
     whole: float
-    words: Sequence[tuple[str, float]]
+    words: Sequence[Weighed]
+    shares: Sequence[float]
     glue: Sequence[tuple[str, float]]
 
 
@@ -122,6 +125,7 @@ class ChunkIndex:
         )
         self._words = KeptWords()
         self._postings = KeptPostings(self._connection)
+        self._found = KeptChunks(self._connection)
         self._is_shared = location != IN_PROCESS
         try:
             self._build()
@@ -155,7 +159,7 @@ class ChunkIndex:
     def rollback(self) -> None:
         """Undo an open change; nothing happens without one."""
         if self._connection.in_transaction:
-            self._postings.forget()
+            self._forget()
             self._connection.execute("ROLLBACK")
 
     def mark(self, name: str, stamp: Stamp) -> None:
@@ -167,7 +171,7 @@ class ChunkIndex:
 
     def replace(self, name: str, stamp: Stamp, chunks: Iterable[Chunk]) -> None:
         """Put these chunks in place of those the file had."""
-        self._postings.forget()
+        self._forget()
         self._remove_chunks(name)
         self.mark(name, stamp)
         (last,) = self._connection.execute("SELECT max(id) FROM chunks").fetchone()
@@ -184,9 +188,14 @@ class ChunkIndex:
 
     def remove(self, name: str) -> None:
         """Forget the file and its chunks."""
-        self._postings.forget()
+        self._forget()
         self._remove_chunks(name)
         self._connection.execute("DELETE FROM files WHERE name = ?", (name,))
+
+    def _forget(self) -> None:
+        """Let go what is kept of the index, which is about to change."""
+        self._postings.forget()
+        self._found.forget()
 
     def _remove_chunks(self, name: str) -> None:
         rows = self._connection.execute(
@@ -212,58 +221,58 @@ class ChunkIndex:
             # What is kept and what is read now are of one state of the file.
             self._connection.execute("BEGIN")
         try:
-            self._postings.notice_others()
+            if self._postings.notice_others():
+                self._found.forget()
             return self._search(text, limit, min_score)
         finally:
             if not is_changing:
                 self._connection.execute("COMMIT")
 
     def _search(self, text: str, limit: int, min_score: float) -> Sequence[Hit]:
-        words = dict.fromkeys(self._words.join(text[:_MOST_CHARACTERS]).split())
-        asked = self._asked(words)
+        asked = self._asked(self._words.distinct(text[:_MOST_CHARACTERS]))
         if not asked.words:
             return ()
-        sums = self._postings.sums([word for word, _ in asked.words])
+        rows = self._postings.fitting(asked.words, limit)
         # As far down as the last hit: equal ones go by name and position.
-        least = nlargest(limit, sums.values())[-1] - _ROUNDING
+        fits = sorted([fit for _, fit, _ in rows])[-limit:]
+        least = min(fits, default=0.0) - _ROUNDING
         best = {
-            row: round(fit / asked.whole, 9)
-            for row, fit in sums.items()
+            row: (round(fit / asked.whole, 9), sum(compress(asked.shares, has)))
+            for row, fit, has in rows
             if fit > 0 and fit >= least
         }
-        hits = msgspec.json.encode(best).decode()
-        found = self._connection.execute(_HITS, (hits, limit)).fetchall()
-        holding = [(self._postings.fits(word), share) for word, share in asked.words]
-        rows = [
-            (*hit, sum([share for fits, share in holding if row in fits]), best[row])
-            for row, *hit in found
-        ]
-        return _scored(rows, asked.glue, min_score)
+        return _scored(self._take(best, limit), best, asked.glue, min_score)
 
-    def _asked(self, words: Iterable[str]) -> _Asked:
+    def _take(self, best: _Best, limit: int) -> Sequence[FoundChunk]:
+        """Return the chunks that fit best, in the order of fit, name and position."""
+        rows: Collection[int] = best
+        if len(best) > limit:
+            # Of equal ones the index tells which go first: there may be thousands.
+            fits = {row: fit for row, (fit, _) in best.items()}
+            hits = msgspec.json.encode(fits).decode()
+            first = self._connection.execute(_FIRST, (hits, limit)).fetchall()
+            rows = [row for (row,) in first]
+        found = self._found.take(rows)
+        return sorted(
+            found, key=lambda each: (-best[each.row][0], each.name, each.position)
+        )
+
+    def _asked(self, words: Collection[str]) -> _Asked:
         """Return the words worth asking for, as shares of the best possible score."""
-        chunks = self._postings.chunks()
-        known: list[_Known] = []
-        glue: list[tuple[str, float]] = []
-        unknown = 0
-        for word in words:
-            holding = self._postings.holding(word)
-            weight = word_weight(chunks, holding)
-            if word in FUNCTION_WORDS:
-                glue.append((f" {word} ", _OF_GLUE * weight))
-            elif holding:
-                known.append((-weight, word, holding))
-            else:
-                unknown += 1
+        said = [word for word in words if word in FUNCTION_WORDS]
+        telling = [word for word in words if word not in FUNCTION_WORDS]
+        known = [each for each in self._postings.weighed(telling) if each[2]]
+        unknown = counted_unknown(len(telling) - len(known), _MOST_UNKNOWN_WORDS)
         # Rarest first; equal ones by the alphabet.
         asked = _bounded(sorted(known)[:_MOST_KNOWN_WORDS])
-        unknown = counted_unknown(unknown, _MOST_UNKNOWN_WORDS)
-        missed = word_weight(chunks, 0) * unknown
-        whole = missed - sum(negative for negative, _, _ in asked)
+        missed = word_weight(self._postings.chunks(), 0) * unknown
+        whole = missed - sum([negative for negative, _, _ in asked])
+        glue = self._postings.weighed(said) if asked else ()
         return _Asked(
             whole,
-            [(word, -negative / whole) for negative, word, _ in asked],
-            [(said, weight / whole) for said, weight in glue if asked],
+            asked,
+            [-negative / whole for negative, _, _ in asked],
+            [(f" {word} ", _OF_GLUE * -negative / whole) for negative, word, _ in glue],
         )
 
     def _columns(self, name: str, title: str, text: str) -> tuple[str, str]:
@@ -298,29 +307,37 @@ class ChunkIndex:
 
 
 def _scored(
-    rows: Iterable[tuple[str, str, str, float, float]],
+    found: Sequence[FoundChunk],
+    best: _Best,
     glue: Sequence[tuple[str, float]],
     min_score: float,
 ) -> Sequence[Hit]:
-    """Return the hits with their scores; `rows` end with share and fit, best first."""
-    fits: list[tuple[float, float, tuple[str, str, str]]] = []
-    for name, chunk, text, share, fit in rows:
-        said = text.lower() if glue else ""
-        more = sum([weight for word, weight in glue if word in said])
-        fits.append((round(fit + more, 9), share, (name, chunk, text)))
-    # Equal ones stay in the order of name and position.
-    fits.sort(key=lambda each: -each[0])
+    """Return the hits of the chunks with their scores, the best first."""
+    rows = [(*best[each.row], each) for each in found]
+    if glue:
+        rows = [
+            (round(fit + _held_together(each, glue), 9), share, each)
+            for fit, share, each in rows
+        ]
+        # Equal ones stay in the order of name and position.
+        rows.sort(key=lambda each: -each[0])
     hits: list[Hit] = []
     least = 0.0
-    for fit, share, found in reversed(fits):
+    for fit, share, each in reversed(rows):
         # What fits better is worth no less, though it has fewer of the words.
         least = max(least, share)
-        score = _OF_SHARE * least + (1 - _OF_SHARE) * min(1.0, fit)
-        hits.append(Hit(*found, round(min(1.0, score), 9)))
-    return tuple(hit for hit in reversed(hits) if hit.score >= min_score)
+        score = round(min(1.0, _OF_SHARE * least + (1 - _OF_SHARE) * min(1.0, fit)), 9)
+        if score >= min_score:
+            hits.append(Hit(each.name, each.chunk, each.text, score, each.digest))
+    hits.reverse()
+    return tuple(hits)
 
 
-def _bounded(words: Sequence[_Known]) -> Sequence[_Known]:
+def _held_together(each: FoundChunk, glue: Sequence[tuple[str, float]]) -> float:
+    return sum([weight for word, weight in glue if word in each.small])
+
+
+def _bounded(words: Sequence[Weighed]) -> Sequence[Weighed]:
     """Leave the last words out that lead to too many chunks; the first one stays."""
     fits = 0
     for number, (_, _, holding) in enumerate(words):

@@ -32,7 +32,6 @@ from deuz_proxy.sources.chunks import chunk_markdown, chunk_plain
 from deuz_proxy.sources.index import ChunkIndex, Hit, Stamp
 from deuz_proxy.sources.mcp import connection
 from deuz_proxy.sources.mcp_session import Session
-from deuz_proxy.sources.static import text_digest
 
 MOST_RESOURCES = 1_000
 MOST_CHARACTERS = 32_000_000
@@ -142,14 +141,13 @@ class McpResources:
             raise SourceFailed(source=self.id, reason="broken") from fault
 
     def _candidate(self, hit: Hit) -> Candidate:
-        digest = text_digest(hit.text)
         return Candidate(
             source=self.id,
             kind=self.kind,
             record_id=f"{hit.name}#{hit.chunk}",
             text=hit.text,
-            revision=digest.removeprefix("sha256:")[:12],
-            digest=digest,
+            revision=hit.digest.removeprefix("sha256:")[:12],
+            digest=hit.digest,
             score=hit.score,
             origin=hit.name,
         )

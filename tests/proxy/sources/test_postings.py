@@ -1,5 +1,5 @@
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,8 +39,15 @@ def said(connection: sqlite3.Connection) -> list[str]:
     return statements
 
 
-def rounded(sums: Mapping[int, float]) -> dict[int, float]:
-    return {row: round(each, 9) for row, each in sums.items() if each}
+def fitting(
+    postings: KeptPostings, words: Iterable[str] = WORDS, most: int = 99
+) -> dict[int, tuple[float, tuple[float, ...]]]:
+    known = sorted(each for each in postings.weighed(words) if each[2])
+    return {row: (fit, fits) for row, fit, fits in postings.fitting(known, most)}
+
+
+def holding(postings: KeptPostings, word: str) -> int:
+    return postings.weighed([word])[0][2]
 
 
 def test_a_word_tells_which_chunks_have_it_and_how_well_it_fits(
@@ -50,8 +57,8 @@ def test_a_word_tells_which_chunks_have_it_and_how_well_it_fits(
 
     fits = postings.fits("alpha")
 
-    assert (postings.chunks(), postings.holding("alpha")) == (4, 3)
-    assert (postings.holding("omega"), postings.fits("omega")) == (0, {})
+    assert (postings.chunks(), holding(postings, "alpha")) == (4, 3)
+    assert (holding(postings, "omega"), postings.fits("omega")) == (0, {})
     # Said twice, and said alone, it fits better than among others.
     assert fits[2] > fits[4] > fits[1] > 0
 
@@ -60,10 +67,10 @@ def test_what_is_known_of_a_word_is_not_asked_for_again(
     connection: sqlite3.Connection, said: list[str]
 ) -> None:
     postings = KeptPostings(connection)
-    first = postings.sums(WORDS)
+    first = fitting(postings)
     asked = len(said)
 
-    again = postings.sums(WORDS)
+    again = fitting(postings)
 
     assert again == first
     assert len(said) == asked > 0
@@ -73,15 +80,16 @@ def test_what_another_connection_changes_is_noticed(
     connection: sqlite3.Connection, tmp_path: Path
 ) -> None:
     postings = KeptPostings(connection)
-    postings.notice_others()
-    before = (postings.chunks(), postings.holding("alpha"), len(postings.fits("alpha")))
+    is_first = postings.notice_others()
+    before = (postings.chunks(), holding(postings, "alpha"), len(fitting(postings)))
 
     filled(str(tmp_path / "i.db"), ["alpha", "gamma"]).close()
-    postings.notice_others()
+    is_changed = postings.notice_others()
 
-    after = (postings.chunks(), postings.holding("alpha"), len(postings.fits("alpha")))
-    assert before == (4, 3, 3)
-    assert after == (6, 4, 4)
+    after = (postings.chunks(), holding(postings, "alpha"), len(fitting(postings)))
+    assert (is_first, is_changed, postings.notice_others()) == (True, True, False)
+    assert before == (4, 3, 4)
+    assert after == (6, 4, 6)
 
 
 def test_while_nothing_changes_nothing_is_let_go(
@@ -89,11 +97,11 @@ def test_while_nothing_changes_nothing_is_let_go(
 ) -> None:
     postings = KeptPostings(connection)
     postings.notice_others()
-    postings.sums(WORDS)
+    fitting(postings)
     said.clear()
 
     postings.notice_others()
-    postings.sums(WORDS)
+    fitting(postings)
 
     assert said == ["PRAGMA data_version"]
 
@@ -102,20 +110,40 @@ def test_while_nothing_changes_nothing_is_let_go(
     texts=st.lists(
         st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join), max_size=9
     ),
-    most=st.integers(0, 12),
+    kept=st.integers(0, 12),
+    most=st.integers(1, 12),
 )
-def test_sums_are_those_of_the_fits_whatever_is_let_go(
-    texts: list[str], most: int
+def test_the_best_rows_have_what_their_words_fit_whatever_is_let_go(
+    texts: list[str], kept: int, most: int
 ) -> None:
     connection = filled(":memory:", texts)
     plain = KeptPostings(connection)
-    wanted: dict[int, float] = {}
-    for word in WORDS:
-        for row, fit in plain.fits(word).items():
-            wanted[row] = wanted.get(row, 0.0) + fit
-    postings = KeptPostings(connection, most_fits=most, most_words=most // 4)
+    words = [word for _, word, held in sorted(plain.weighed(WORDS)) if held]
+    wanted = {
+        row: [plain.fits(word).get(row, 0.0) for word in words]
+        for row in range(1, len(texts) + 1)
+    }
+    best = sorted((sum(fits) for fits in wanted.values()), reverse=True)[:most]
+    postings = KeptPostings(connection, most_fits=kept, most_words=kept // 4)
 
-    sums = [rounded(postings.sums(WORDS)) for _ in range(2)]
+    for _ in range(2):
+        found = fitting(postings, most=most)
 
-    assert sums == [rounded(wanted)] * 2
+        sums = {row: round(sum(fits), 9) for row, fits in wanted.items()}
+        assert {row: round(fit, 9) for row, (fit, _) in found.items()} == {
+            row: sums[row] for row in found
+        }
+        assert {row: list(fits) for row, (_, fits) in found.items()} == {
+            row: wanted[row] for row in found
+        }
+        good = {r for r, fit in sums.items() if fit > 0 and fit >= best[-1] - 1e-9}
+        assert good <= found.keys()
     connection.close()
+
+
+def test_of_rows_that_share_their_words_only_the_best_are_told(
+    connection: sqlite3.Connection,
+) -> None:
+    found = fitting(KeptPostings(connection), ["alpha"], 1)
+
+    assert list(found) == [2]
