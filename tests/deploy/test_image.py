@@ -159,6 +159,7 @@ def test_copied_files_are_enough_to_build_a_wheel_with_every_file_of_ours(
     assert ours - packed == {"hatch_build.py"}
     assert "-abi3-" in wheel.name
     assert "deuz_compiler/wires/_scanner.abi3.so" in packed
+    assert "deuz_proxy/sinks/_span_items.abi3.so" in packed
 
 
 @pytest.mark.e2e

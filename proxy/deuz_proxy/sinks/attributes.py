@@ -6,9 +6,9 @@ Rules:
 - An outcome that is not `ok` always has an `error.type`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deuz_proxy.observe import names
 from deuz_proxy.observe.events import Compile
@@ -64,9 +64,18 @@ class Called(NamedTuple):
     model: str | None
 
 
-read_served = attrgetter(*Served._fields)
-read_asked = attrgetter(*Asked._fields)
+_FIELDS = tuple(dict.fromkeys((*Served._fields, *Asked._fields)))
+
+read_alike = attrgetter(*_FIELDS)
+"""Reads all that `Served` and `Asked` are made from, each field once."""
 read_called = attrgetter(*Called._fields)
+
+
+def served_and_asked(alike: Sequence[Any]) -> tuple[Served, Asked]:
+    """Return both of what `read_alike` has read."""
+    named = dict(zip(_FIELDS, alike, strict=True))
+    served = Served(*[named[name] for name in Served._fields])
+    return served, Asked(*[named[name] for name in Asked._fields])
 
 
 def known_method(method: str) -> str:

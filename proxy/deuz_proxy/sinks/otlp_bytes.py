@@ -11,7 +11,7 @@ the wire format of Protocol Buffers.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,10 +23,6 @@ pack_double = struct.Struct("<d").pack
 # Fields of `AnyValue`, each with how its bytes are to be read.
 _TEXT, _BOOL, _INT, _DOUBLE, _LIST = b"\x0a", b"\x10", b"\x18", b"\x21", b"\x2a"
 _WITH_LENGTH = (_TEXT, _LIST)
-# What is longer, of what is looked up by its length, is made each time.
-_USUAL_BYTES = 512
-# Of 64 bits, seven to a byte.
-_LONGEST_VARINT = 10
 
 _ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
 # Seven bits, and that more follow.
@@ -37,8 +33,6 @@ _UNSIGNED = (1 << 64) - 1
 
 ITEM = 2
 """The field of an envelope that spans, or metrics, are members of."""
-
-_ITEM_HEAD = _ONE_BYTE[ITEM << 3 | 2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,77 +53,24 @@ class Envelope:
 
 def write_attributes(field: int, said: Mapping[str, AttributeValue | None]) -> bytes:
     """Return attributes as members of this field; a value of None is left off."""
-    pieces: list[bytes] = []
-    for name, value in said.items():
-        if value is not None:
-            mark, raw = _value(value)
-            pieces += (_head(field, name, mark, len(raw)), raw)
-    return b"".join(pieces)
+    return b"".join(
+        [
+            write_attribute(field, write_text(1, name), value)
+            for name, value in said.items()
+            if value is not None
+        ]
+    )
 
 
-Pieces = list[bytes]
-"""Bytes that are to be joined: each `+` of two would copy all that stands there."""
-
-
-def text_writer(field: int, name: str) -> Callable[[Pieces, str | None], None]:
-    """Return what adds one attribute that is a text; None is left off."""
-    # Its length is all that differs in what stands ahead of it.
-    heads: dict[int, bytes] = {}
-
-    def add(said: Pieces, text: str | None) -> None:
-        if text is None:
-            return
-        raw = text.encode()
-        head = heads.get(len(raw))
-        if head is None:
-            head = _head(field, name, _TEXT, len(raw))
-            if len(raw) < _USUAL_BYTES:
-                heads[len(raw)] = head
-        said += head, raw
-
-    return add
-
-
-def number_writer(field: int, name: str) -> Callable[[Pieces, int | None], None]:
-    """Return what adds one attribute that is a whole number; None is left off."""
-    heads = [_head(field, name, _INT, length) for length in range(_LONGEST_VARINT + 1)]
-    two = heads[2]
-
-    def add(said: Pieces, number: int | None) -> None:
-        if number is None:
-            return
-        # Most are counts of some hundreds or thousands.
-        if 0x80 <= number < _TWO_BYTES:  # noqa: PLR2004  # Seven bits to a byte.
-            said += two, _AND_MORE[number & 0x7F], _ONE_BYTE[number >> 7]
-            return
-        raw = write_varint(number & _UNSIGNED)
-        said += heads[len(raw)], raw
-
-    return add
-
-
-def seconds_writer(field: int, name: str) -> Callable[[Pieces, float | None], None]:
-    """Return what adds one attribute that is a fraction; None is left off."""
-    head = _head(field, name, _DOUBLE, 8)
-
-    def add(said: Pieces, seconds: float | None) -> None:
-        if seconds is not None:
-            said += head, pack_double(seconds)
-
-    return add
+def write_attribute(field: int, key: bytes, value: AttributeValue) -> bytes:
+    """Return one attribute as a member of this field; its key is written already."""
+    mark, raw = _value(value)
+    return _head(field, key, mark, len(raw)) + raw
 
 
 def write_message(field: int, content: bytes) -> bytes:
     """Return a message, or bytes, as a member of this field: one of the first 15."""
     return _ONE_BYTE[field << 3 | 2] + write_varint(len(content)) + content
-
-
-def write_items(contents: Sequence[bytes]) -> bytes:
-    """Return spans, or metrics, as members of an envelope."""
-    said: Pieces = []
-    for content in contents:
-        said += _ITEM_HEAD, write_varint(len(content)), content
-    return b"".join(said)
 
 
 def write_text(field: int, text: str) -> bytes:
@@ -158,12 +99,12 @@ def write_varint(number: int) -> bytes:
 
 # An attribute's name and the length of its value leave a few hundred heads.
 @lru_cache(maxsize=2048)
-def _head(field: int, name: str, mark: bytes, length: int) -> bytes:
+def _head(field: int, key: bytes, mark: bytes, length: int) -> bytes:
     """Return a `KeyValue` as a member of this field, up to its value's own bytes."""
     opening = _opening(mark, length)
-    key = write_text(1, name) + b"\x12" + write_varint(len(opening) + length)
-    size = write_varint(len(key) + len(opening) + length)
-    return _ONE_BYTE[field << 3 | 2] + size + key + opening
+    named = key + b"\x12" + write_varint(len(opening) + length)
+    size = write_varint(len(named) + len(opening) + length)
+    return _ONE_BYTE[field << 3 | 2] + size + named + opening
 
 
 def _opening(mark: bytes, length: int) -> bytes:

@@ -10,7 +10,6 @@ Rules:
 Source: opentelemetry-proto 1.x, trace.proto (field numbers).
 """
 
-import struct
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -21,10 +20,9 @@ from deuz_proxy.observe.events import Compile, RequestFinished, UpstreamCall
 from deuz_proxy.observe.redact import shown_path
 from deuz_proxy.observe.trace import NewId, nonzero_id
 from deuz_proxy.sinks import attributes
-from deuz_proxy.sinks.attributes import Asked, Called, Served
+from deuz_proxy.sinks.attributes import Asked, Called
 from deuz_proxy.sinks.otlp_bytes import (
     AttributeValue,
-    Pieces,
     write_attributes,
     write_message,
     write_number,
@@ -32,10 +30,12 @@ from deuz_proxy.sinks.otlp_bytes import (
     write_varint,
 )
 from deuz_proxy.sinks.own_attributes import (
-    SPAN_ATTRIBUTES,
-    add_own_call,
-    add_own_request,
+    CALL_KEYS,
+    REQUEST_KEYS,
+    own_call,
+    own_request,
 )
+from deuz_proxy.sinks.span_items import SPAN_ATTRIBUTES, Events, Ids, WriteItem
 
 # Values of the fields that a class names, in its order.
 Fields = tuple[Any, ...]
@@ -43,7 +43,6 @@ Values = tuple[AttributeValue | None, ...]
 
 # An application has some dozens of kinds of requests; one takes a kilobyte.
 _KINDS_KEPT = 256
-_NANOSECONDS = 1e9
 _FIRST_SERVER_ERROR = 500
 
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3
@@ -53,9 +52,6 @@ _NAME, _KIND, _EVENTS, _STATUS = 5, 6, 11, 15
 _EVENT_NAME, _EVENT_ATTRIBUTES = 2, 3
 _TIME_BYTES = 9
 
-# Heads of ids: of 16 bytes, and of 8.
-_TRACE_ID, _SPAN_ID, _PARENT_ID = b"\x0a\x10", b"\x12\x08", b"\x22\x08"
-_pack_times = struct.Struct("<BQBQ").pack
 # Flags: whether the parent is remote is known, and it is or is not.
 _LOCAL = b"\x85\x01\x00\x01\x00\x00"
 _REMOTE = b"\x85\x01\x00\x03\x00\x00"
@@ -70,58 +66,65 @@ _read_overflow = attrgetter(*names.OVERFLOW_ATTRIBUTES)
 _read_compaction = attrgetter(*names.COMPACTION_ATTRIBUTES)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Alike:
+    """What requests have in common: what their own spans say, and their calls' part."""
+
+    server: bytes
+    asked: Asked
+
+
 @dataclass(frozen=True, slots=True)
 class SpanWriter:
     """Writes the spans of requests. `new_id` makes the ids that no event has."""
 
     conventions: names.Conventions
     new_id: NewId
+    write_item: WriteItem
 
-    def write(self, event: RequestFinished) -> tuple[bytes, ...]:
-        """Return the spans of a sampled request, the server's span last."""
+    def write(self, event: RequestFinished) -> bytes:
+        """Return a request's spans as an envelope's items, the server's span last.
+
+        There is none of one that is not sampled.
+        """
         trace = event.trace
         if trace is None or not trace.is_sampled:
-            return ()
+            return b""
+        alike = _alike_requests(attributes.read_alike(event))
         trace_id = trace.trace_id.to_bytes(16, "big")
-        server_id = _id(trace.server_span_id)
-        spans = []
+        server_id, write_item = trace.server_span_id, self.write_item
+        items: list[bytes] = []
         if event.compile is not None:
-            said = _below(server_id, trace_id, self._new_span_id())
-            said.append(_compile(event.compile))
-            spans.append(b"".join(said))
+            ids = trace_id, self._new_span_id(), server_id, _LOCAL
+            items.append(self._compiled(event.compile, ids))
+        keys = CALL_KEYS[self.conventions.cache_write]
         answer = _answer_of(event.upstream_calls)
-        asked = attributes.read_asked(event)
-        for index, call in enumerate(event.upstream_calls):
-            # The first call has the id that the upstream was told, if it was told one.
-            span_id = self._new_span_id() if index else _id(trace.client_span_id)
-            said = _below(server_id, trace_id, span_id)
+        # The first call has the id that the upstream was told, if it was told one.
+        span_id = trace.client_span_id
+        for call in event.upstream_calls:
             is_answer = call is answer
-            called = attributes.read_called(call)
-            times = _times(call.started_at, call.duration_seconds)
-            said += times, _alike_calls(asked, called, is_answer)
-            add_own_call(said, event, call, self.conventions, is_answer=is_answer)
-            spans.append(b"".join(said))
-        said = [_TRACE_ID, trace_id, _SPAN_ID, server_id]
-        said += _caller(trace.parent_span_id)
-        _add_server(said, event)
-        spans.append(b"".join(said))
-        return tuple(spans)
+            ids = trace_id, span_id or self._new_span_id(), server_id, _LOCAL
+            times = call.started_at, call.duration_seconds
+            said = _alike_calls(alike, attributes.read_called(call), is_answer)
+            own = keys, own_call(event, call, is_answer=is_answer)
+            items.append(write_item(ids, times, said, own, ()))
+            span_id = 0
+        above = trace.parent_span_id
+        ids = trace_id, server_id, above, _REMOTE if above else _LOCAL
+        times = event.at, event.duration_seconds
+        own = REQUEST_KEYS, own_request(event)
+        items.append(write_item(ids, times, alike.server, own, _events(event)))
+        return b"".join(items)
 
-    def _new_span_id(self) -> bytes:
-        return _id(nonzero_id(self.new_id, 64))
+    def _compiled(self, compiled: Compile, ids: Ids) -> bytes:
+        said = attributes.compile_attributes(compiled)
+        alike = _kind(names.COMPILE_SPAN, _INTERNAL, is_failed=False)
+        alike += write_attributes(SPAN_ATTRIBUTES, said)
+        times = compiled.started_at, compiled.duration_seconds
+        return self.write_item(ids, times, alike, ((), ()), ())
 
-
-def _id(number: int) -> bytes:
-    return number.to_bytes(8, "big")
-
-
-def _below(server_id: bytes, trace_id: bytes, span_id: bytes) -> Pieces:
-    """Return the start of a span whose parent is the server's."""
-    return [_TRACE_ID, trace_id, _SPAN_ID, span_id, _PARENT_ID, server_id, _LOCAL]
-
-
-def _caller(span_id: int) -> tuple[bytes, ...]:
-    return (_PARENT_ID, _id(span_id), _REMOTE) if span_id else (_LOCAL,)
+    def _new_span_id(self) -> int:
+        return nonzero_id(self.new_id, 64)
 
 
 def _answer_of(calls: tuple[UpstreamCall, ...]) -> UpstreamCall | None:
@@ -132,27 +135,16 @@ def _answer_of(calls: tuple[UpstreamCall, ...]) -> UpstreamCall | None:
     return None
 
 
-def _add_server(said: Pieces, event: RequestFinished) -> None:
-    times = _times(event.at, event.duration_seconds)
-    said += times, _alike_requests(attributes.read_served(event))
-    add_own_request(said, event)
-    # An event is told of at the end: the last eight bytes of the times.
-    at = b"\x09" + times[-8:]
-    if event.verdict is not None:
-        head, judged = _event(names.VERDICT_EVENT, _read_verdict(event.verdict))
-        said += head, at, judged
+def _events(event: RequestFinished) -> Events:
+    verdict = event.verdict
+    said: Events = ()
+    if verdict is not None:
+        said = _event(names.VERDICT_EVENT, _read_verdict(verdict))
     for overflow in event.overflows:
-        head, told = _event(names.OVERFLOW_EVENT, _read_overflow(overflow))
-        said += head, at, told
+        said += _event(names.OVERFLOW_EVENT, _read_overflow(overflow))
     for layer in event.compactions:
-        head, told = _event(names.COMPACTION_EVENT, _read_compaction(layer))
-        said += head, at, told
-
-
-def _compile(compiled: Compile) -> bytes:
-    said = write_attributes(SPAN_ATTRIBUTES, attributes.compile_attributes(compiled))
-    times = _times(compiled.started_at, compiled.duration_seconds)
-    return times + _kind(names.COMPILE_SPAN, _INTERNAL, is_failed=False) + said
+        said += _event(names.COMPACTION_EVENT, _read_compaction(layer))
+    return said
 
 
 @lru_cache(maxsize=_KINDS_KEPT)
@@ -164,27 +156,27 @@ def _event(name: str, values: Values) -> tuple[bytes, bytes]:
 
 
 @lru_cache(maxsize=_KINDS_KEPT)
-def _alike_requests(fields: Fields) -> bytes:
-    """Return what the server's spans of all requests with these fields have in common.
+def _alike_requests(fields: Fields) -> _Alike:
+    """Return what all requests with these fields have in common.
 
     By the HTTP conventions a client's mistake is no failure of the server.
     """
-    served = Served(*fields)
+    served, asked = attributes.served_and_asked(fields)
     path = shown_path(served.path, served.upstream)
     name = f"{attributes.known_method(served.method)} {path}"
     is_failed = served.status >= _FIRST_SERVER_ERROR or served.outcome == "truncated"
     said = write_attributes(SPAN_ATTRIBUTES, attributes.server_attributes(served))
-    return _kind(name, _SERVER, is_failed=is_failed) + said
+    return _Alike(_kind(name, _SERVER, is_failed=is_failed) + said, asked)
 
 
 @lru_cache(maxsize=_KINDS_KEPT)
 def _alike_calls(
-    asked_fields: Fields,
+    alike: _Alike,
     called_fields: Fields,
     is_answer: bool,  # noqa: FBT001  # A cache's key.
 ) -> bytes:
     """Return what the spans of all calls with these fields have in common."""
-    asked, called = Asked(*asked_fields), Called(*called_fields)
+    asked, called = alike.asked, Called(*called_fields)
     error = attributes.call_error(asked, called, is_answer=is_answer)
     said = attributes.call_attributes(asked, called, is_answer=is_answer)
     name = attributes.call_name(asked, called)
@@ -201,9 +193,3 @@ def _kind(name: str, kind: int, *, is_failed: bool) -> bytes:
             write_message(_STATUS, status),
         )
     )
-
-
-def _times(started_at: float, seconds: float) -> bytes:
-    started = int(started_at * _NANOSECONDS)
-    ended = int((started_at + seconds) * _NANOSECONDS)
-    return _pack_times(0x39, started, 0x41, ended)

@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from time import monotonic
 
 from deuz_proxy.observe import catalog, names
-from deuz_proxy.observe.events import Listener, RequestFinished
+from deuz_proxy.observe.events import Listener
 from deuz_proxy.observe.trace import NewId
 from deuz_proxy.sinks.genai import GenAiSink
 from deuz_proxy.sinks.metric_pusher import MetricPusher
 from deuz_proxy.sinks.otlp import Target, Targets, service_resource
-from deuz_proxy.sinks.otlp_bytes import Envelope, write_items
+from deuz_proxy.sinks.otlp_bytes import Envelope
 from deuz_proxy.sinks.otlp_http import FindProxy, HttpWay, no_proxy
 from deuz_proxy.sinks.otlp_logs import QuietLog
 from deuz_proxy.sinks.otlp_metrics import Snapshot
 from deuz_proxy.sinks.otlp_send import Sender, Way
 from deuz_proxy.sinks.prometheus import PrometheusSink
 from deuz_proxy.sinks.span_batches import SpanBatches
+from deuz_proxy.sinks.span_items import load_writer
 from deuz_proxy.sinks.spans import SpanWriter
 
 
@@ -98,13 +99,9 @@ def open_telemetry(
     envelope = Envelope(resource, names.SCOPE, identity.version)
     spans = metrics = None
     if targets.traces is not None:
-        writer = SpanWriter(identity.conventions, identity.new_id)
-
-        def write(event: RequestFinished) -> bytes:
-            return write_items(writer.write(event))
-
+        writer = SpanWriter(identity.conventions, identity.new_id, load_writer())
         sender = _sender(targets.traces, find_proxy, log)
-        spans = SpanBatches(write, envelope.seal, sender, targets.batches, log)
+        spans = SpanBatches(writer.write, envelope.seal, sender, targets.batches, log)
     if targets.metrics is not None:
         genai = GenAiSink(prometheus.bounds, identity.conventions)
         registered = (

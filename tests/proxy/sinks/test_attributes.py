@@ -2,7 +2,14 @@ import pytest
 
 from deuz_proxy.observe.events import RequestFinished, SourceOutcome, UpstreamCall
 from deuz_proxy.sinks import attributes
-from deuz_proxy.sinks.attributes import Asked, Called, Served, read_asked, read_called
+from deuz_proxy.sinks.attributes import (
+    Asked,
+    Called,
+    Served,
+    read_alike,
+    read_called,
+    served_and_asked,
+)
 from deuz_proxy.sinks.otlp_bytes import AttributeValue
 from deuz_testing.events import STARTED_AT, compiled, finished, overflown
 
@@ -16,7 +23,11 @@ def known(said: attributes.Attributes) -> Said:
 
 
 def served(**changes: object) -> Served:
-    return Served(*attributes.read_served(finished(**changes)))
+    return served_and_asked(read_alike(finished(**changes)))[0]
+
+
+def asked_of(event: RequestFinished) -> Asked:
+    return served_and_asked(read_alike(event))[1]
 
 
 def server_said(**changes: object) -> Said:
@@ -26,12 +37,12 @@ def server_said(**changes: object) -> Said:
 def call_said(
     event: RequestFinished, call: UpstreamCall, *, is_answer: bool = True
 ) -> Said:
-    asked, called = Asked(*read_asked(event)), Called(*read_called(call))
+    asked, called = asked_of(event), Called(*read_called(call))
     return known(attributes.call_attributes(asked, called, is_answer=is_answer))
 
 
 def call_name(event: RequestFinished, call: UpstreamCall) -> str:
-    return attributes.call_name(Asked(*read_asked(event)), Called(*read_called(call)))
+    return attributes.call_name(asked_of(event), Called(*read_called(call)))
 
 
 def answered(**changes: object) -> Said:

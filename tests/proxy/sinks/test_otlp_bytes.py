@@ -16,12 +16,7 @@ from deuz_proxy.sinks.otlp_bytes import (
     ITEM,
     AttributeValue,
     Envelope,
-    Pieces,
-    number_writer,
-    seconds_writer,
-    text_writer,
     write_attributes,
-    write_items,
     write_message,
     write_number,
     write_text,
@@ -106,49 +101,3 @@ def test_message_may_be_long() -> None:
     resource = Resource.FromString(write_message(1, write_text(1, "k" * 40_000)))
 
     assert resource.attributes[0].key == "k" * 40_000
-
-
-@given(
-    texts,
-    st.integers(-(1 << 63), (1 << 63) - 1),
-    st.floats(allow_nan=False),
-)
-def test_one_attribute_is_written_as_it_is_among_others(
-    text: str, count: int, seconds: float
-) -> None:
-    said: dict[str, AttributeValue] = {
-        "text": text,
-        "count": count,
-        "seconds": seconds,
-    }
-
-    pieces: Pieces = []
-    text_writer(1, "text")(pieces, text)
-    number_writer(1, "count")(pieces, count)
-    seconds_writer(1, "seconds")(pieces, seconds)
-
-    assert b"".join(pieces) == write_attributes(1, said)
-
-
-def test_one_attribute_that_is_not_known_is_left_off() -> None:
-    pieces: Pieces = []
-    text_writer(1, "text")(pieces, None)
-    number_writer(1, "count")(pieces, None)
-    seconds_writer(1, "seconds")(pieces, None)
-
-    assert pieces == []
-
-
-def test_text_is_written_alike_each_time_and_however_long() -> None:
-    add = text_writer(1, "text")
-
-    for text in ("short", "other", "l" * 600, "m" * 600):
-        pieces: Pieces = []
-        add(pieces, text)
-        assert b"".join(pieces) == write_attributes(1, {"text": text})
-
-
-def test_items_stand_one_behind_the_other_each_with_its_length() -> None:
-    contents = (b"one", b"", b"l" * 300)
-
-    assert write_items(contents) == b"".join([write_message(ITEM, c) for c in contents])

@@ -1,11 +1,16 @@
 import pytest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 
 from deuz_compiler import Usage
 from deuz_proxy.observe import names
 from deuz_proxy.observe.events import RequestFinished, UpstreamCall
-from deuz_proxy.sinks.otlp_bytes import Pieces
-from deuz_proxy.sinks.own_attributes import add_own_call, add_own_request
+from deuz_proxy.sinks.own_attributes import (
+    CALL_KEYS,
+    REQUEST_KEYS,
+    own_call,
+    own_request,
+)
+from deuz_proxy.sinks.span_items import Own, write_in_python
 from deuz_testing.events import STARTED_AT, finished, overflown
 from deuz_testing.otlp import read_attributes
 
@@ -14,9 +19,11 @@ CALL = UpstreamCall(STARTED_AT + 0.25, 1.7, 200, None)
 Said = dict[str, object]
 
 
-def read(written: bytes) -> Said:
-    """Return what was written as a span's attributes, none of them twice."""
-    attributes = Span.FromString(written).attributes
+def read(own: Own) -> Said:
+    """Return what is written as a span's attributes, none of them twice."""
+    written = write_in_python((bytes(16), 1, 0, b""), (STARTED_AT, 2.0), b"", own, ())
+    (span,) = ScopeSpans.FromString(written).spans
+    attributes = span.attributes
     said = read_attributes(attributes)
     assert len(said) == len(attributes)
     return said
@@ -27,9 +34,7 @@ def request_said(**changes: object) -> Said:
 
 
 def own_said(event: RequestFinished) -> Said:
-    said: Pieces = []
-    add_own_request(said, event)
-    return read(b"".join(said))
+    return read((REQUEST_KEYS, own_request(event)))
 
 
 def call_said(
@@ -39,9 +44,8 @@ def call_said(
     *,
     is_answer: bool = True,
 ) -> Said:
-    said: Pieces = []
-    add_own_call(said, event, call, conventions, is_answer=is_answer)
-    return read(b"".join(said))
+    keys = CALL_KEYS[conventions.cache_write]
+    return read((keys, own_call(event, call, is_answer=is_answer)))
 
 
 def answered(conventions: names.Conventions = names.NEWEST, **changes: object) -> Said:

@@ -4,17 +4,18 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span, Status
 
 from deuz_compiler import Verdict
 from deuz_proxy.observe import names
 from deuz_proxy.observe.events import Overflow, Placement, RequestFinished
 from deuz_proxy.sinks.attributes import Asked, Served
+from deuz_proxy.sinks.span_items import load_writer
 from deuz_proxy.sinks.spans import SpanWriter
 from deuz_testing.events import STARTED_AT, TRACE, compiled, finished, overflown
 from deuz_testing.otlp import read_attributes
 
-WRITER = SpanWriter(names.NEWEST, random.Random(3).getrandbits)
+WRITER = SpanWriter(names.NEWEST, random.Random(3).getrandbits, load_writer())
 SERVER, CLIENT = Span.SPAN_KIND_SERVER, Span.SPAN_KIND_CLIENT
 INTERNAL = Span.SPAN_KIND_INTERNAL
 OK, ERROR = Status.STATUS_CODE_UNSET, Status.STATUS_CODE_ERROR
@@ -22,7 +23,7 @@ PARENT_IS_KNOWN, PARENT_IS_REMOTE = 0x100, 0x200
 
 
 def written(event: RequestFinished) -> list[Span]:
-    return [Span.FromString(raw) for raw in WRITER.write(event)]
+    return list(ScopeSpans.FromString(WRITER.write(event)).spans)
 
 
 def spans_of(event: RequestFinished) -> dict[str, Span]:
