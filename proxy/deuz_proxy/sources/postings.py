@@ -26,8 +26,8 @@ _MOST_WORDS = 50_000
 # repetition can add.
 _LEAST_IDF = 1e-6
 _SATURATION = 2.2
-# Words of more than an eighth of all chunks are added in lanes. A lane is a twentieth of
-# the work that a fit by itself is, and eight rows take as much memory as one fit.
+# Words of more than an eighth of all chunks are added in lanes. A lane is a twentieth
+# of the work that a fit by itself is, and eight rows take as much memory as one fit.
 _DENSE = 8
 # Lanes of 32 bits hold sums up to 1,024. A word of more than an eighth of all chunks
 # weighs 2.1 at most, and a question asks for 32 words.
