@@ -15,6 +15,7 @@ Built without Python (`-DWITHOUT_PYTHON`) it is what the fuzzer calls.
 #include <string.h>
 #ifdef __SSE2__
 #include <immintrin.h>
+#define WITH_AVX2 __attribute__((target("avx2")))
 #endif
 
 #include "_hashing.h"
@@ -245,8 +246,6 @@ INLINE Marks mark_block(const uint8_t *text)
     return marks;
 }
 
-#define WITH_AVX2 __attribute__((target("avx2")))
-
 WITH_AVX2 INLINE uint64_t equal_32(__m256i piece, char wanted)
 {
     __m256i equal = _mm256_cmpeq_epi8(piece, _mm256_set1_epi8(wanted));
@@ -368,8 +367,10 @@ static int skip_short(Walk *walk)
 static void ask_processor(void)
 {
 #ifdef __SSE2__
-    if (__builtin_cpu_supports("avx2"))
+    if (__builtin_cpu_supports("avx2")) {
         skip_blocks = skip_blocks_avx2;
+        add_stripes = add_stripes_avx2;
+    }
 #endif
 }
 

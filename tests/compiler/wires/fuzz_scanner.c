@@ -84,8 +84,8 @@ int main(int count, char **arguments)
         Walk walk = begin_walk(&spec, body, size, at);
         int status = scan_body(&walk, &spec, from, &found);
 #ifdef __SSE2__
-        int (*chosen)(Walk *) = skip_blocks;
         skip_blocks = skip_blocks_plainly;
+        add_stripes = add_stripes_plainly;
 #endif
         walk = begin_walk(&spec, body, size, at);
         if (scan_body(&walk, &spec, from, &again) != status
@@ -93,7 +93,7 @@ int main(int count, char **arguments)
             abort();
         free(again.elements);
 #ifdef __SSE2__
-        skip_blocks = chosen;
+        ask_processor();
 #endif
         if (status == IS_FOUND) {
             passed++;
