@@ -112,7 +112,6 @@ from deuz_compiler.wires.envelope import (
     lower,
     outbound_offset,
 )
-from deuz_compiler.wires.lifting import hash_start
 from deuz_compiler.wires.overflow import (
     OverflowSignal,
     recognise_blank,
@@ -139,6 +138,7 @@ from deuz_compiler.wires.requests import (
     user_text,
 )
 from deuz_compiler.wires.scanner import load_scanner
+from deuz_compiler.wires.starts import Starts, starts_of
 from deuz_compiler.wires.turns import Turn, Turns
 from deuz_compiler.wires.usage import Usage
 from deuz_compiler.working_memory.patch import Patched, apply_patch, create_snapshot
@@ -204,6 +204,7 @@ __all__ = [
     "SourceReport",
     "Span",
     "Standing",
+    "Starts",
     "Step",
     "Surface",
     "Tail",
@@ -234,7 +235,6 @@ __all__ = [
     "explain",
     "forget_records",
     "gone_on",
-    "hash_start",
     "judge",
     "kept_seconds",
     "kept_turns",
@@ -278,6 +278,7 @@ __all__ = [
     "segment_shares",
     "standing_of",
     "start_step",
+    "starts_of",
     "summary_body",
     "summary_request_text",
     "tokenizer_estimator",

@@ -7,7 +7,6 @@ Rules:
 """
 
 import msgspec
-import xxhash
 from msgspec.structs import replace
 
 from deuz_compiler.lineage import keys_of
@@ -17,6 +16,7 @@ from deuz_compiler.wires.envelope import Envelope
 from deuz_compiler.wires.lifetimes import cache_seconds, seconds_ahead
 from deuz_compiler.wires.lifting import checkpoint_of
 from deuz_compiler.wires.scanning import Checkpoint
+from deuz_compiler.wires.starts import Starts
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -35,12 +35,10 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
 class Resumed(msgspec.Struct, frozen=True, gc=False):
     """A body that goes on where an earlier one was understood up to.
 
-    `hasher` has taken its bytes up to there, `standing` is what stands on the turns up
-    to there, where that is known.
+    `standing` is what stands on the turns up to there, where that is known.
     """
 
     progress: Progress
-    hasher: xxhash.xxh3_128
     standing: Standing | None = None
 
 
@@ -49,19 +47,19 @@ def progress_of(
     keys: tuple[bytes, ...],
     prefix: Prefix,
     *,
+    starts: Starts,
     seed: int,
     resumed: Resumed | None = None,
 ) -> Progress:
     """Return how far this request is understood.
 
-    `keys` are its lineage keys, `prefix` is its plain prefix.
+    `keys` are its lineage keys, `prefix` is its plain prefix, `starts` are its body's.
     """
     if resumed is None:
-        hashed, ahead_seconds = None, seconds_ahead(envelope)
+        ahead_seconds = seconds_ahead(envelope)
     else:
-        hashed = resumed.progress.checkpoint.offset, resumed.hasher
         ahead_seconds = resumed.progress.ahead_seconds
-    checkpoint = checkpoint_of(envelope, seed=seed, hashed=hashed)
+    checkpoint = checkpoint_of(envelope, starts, seed=seed)
     count = len(checkpoint.turns.kinds)
     shared = Shared(prefix, count, checkpoint.offset, envelope.lead)
     return Progress(checkpoint, keys[:count], shared, ahead_seconds)

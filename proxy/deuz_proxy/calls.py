@@ -24,6 +24,7 @@ from deuz_compiler import (
     Shared,
     Snapshot,
     Standing,
+    Starts,
     Surface,
     Verdict,
 )
@@ -179,13 +180,14 @@ class Reply(Protocol):
 class Call(msgspec.Struct, frozen=True):
     """An admitted request. `body` is None when it is streamed through.
 
-    Without an envelope, `passthrough` says why the body is not touched. `resumed` is
-    what an earlier request of the conversation told of this one. A call is apart whose
-    client asked for less than its route compiles: it goes without what stands in the
-    conversation's other requests, and is no measure for them. `packed` is the body as
-    it came where `body` is a decoded copy; `codings` are what its header names.
-    `group` is its side of the holdout, where there is one. Of a signed body no byte may
-    change. By a condensing call the client has its own history made shorter.
+    Without an envelope, `passthrough` says why the body is not touched. `starts` are
+    its body's, `resumed` is what an earlier request of the conversation told of it. A
+    call is apart whose client asked for less than its route compiles: it goes without
+    what stands in the conversation's other requests, and is no measure for them.
+    `packed` is the body as it came where `body` is a decoded copy; `codings` are what
+    its header names. `group` is its side of the holdout, where there is one. Of a
+    signed body no byte may change. By a condensing call the client has its own history
+    made shorter.
     """
 
     id: str
@@ -207,6 +209,7 @@ class Call(msgspec.Struct, frozen=True):
     packed: bytes | None = None
     group: str | None = None
     is_signed: bool = False
+    starts: Starts | None = None
 
     def as_sent(self, body: bytes | None) -> bytes | None:
         """Return the bytes to send for this body: if unchanged, those that came."""

@@ -19,6 +19,7 @@ from deuz_compiler import (
     Progress,
     Resumed,
     Standing,
+    Starts,
 )
 from deuz_proxy.calls import Call, Headers, Letterhead, Reply, Sighting
 
@@ -150,13 +151,14 @@ class Client(Protocol):
 class Checkpoints(Protocol):
     """Where bodies of a scope were understood up to."""
 
-    def find(self, root: bytes, body: bytes) -> Resumed | None: ...
+    def find(self, starts: Starts) -> Resumed | None: ...
     def keep(
         self,
-        root: bytes,
-        body: bytes,
+        starts: Starts,
         progress: Progress,
         standing: Standing | None = None,
+        *,
+        resumed: Resumed | None = None,
     ) -> None: ...
 
 

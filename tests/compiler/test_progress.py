@@ -7,11 +7,11 @@ from deuz_compiler import (
     Progress,
     Resumed,
     chain,
-    hash_start,
     kept_seconds,
     lift,
     plain_prefix,
     progress_of,
+    starts_of,
     with_keys,
     without_keys,
 )
@@ -30,7 +30,8 @@ WIRES = st.sampled_from(["anthropic", "openai_chat"])
 def progress(wire: str, body: bytes) -> Progress:
     envelope = lift(wire, body, seed=7)
     keys = chain(envelope, root=ROOT)
-    return progress_of(envelope, keys, plain_prefix(envelope), seed=7)
+    starts = starts_of(ROOT, body)
+    return progress_of(envelope, keys, plain_prefix(envelope), starts=starts, seed=7)
 
 
 def grown_from(wire: str, first: bytes, second: bytes) -> bytes:
@@ -70,15 +71,15 @@ def test_what_is_gone_on_with_is_what_reading_anew_gives(
     known = progress(wire, first)
     for more in (second, third):
         body = grown_from(wire, body, more)
-        checkpoint = known.checkpoint
-        hasher = hash_start(body, checkpoint.offset, checkpoint.digest)
-        assert hasher is not None
-        resumed = Resumed(known, hasher)
+        starts = starts_of(ROOT, body)
+        assert starts.goes_on(known.checkpoint.offset, known.checkpoint.digest)
         envelope = lift(wire, body, seed=7, known=known.checkpoint)
 
         keys = chain(envelope, root=ROOT, known=known.keys)
         prefix = plain_prefix(envelope, known.shared)
-        known = progress_of(envelope, keys, prefix, seed=7, resumed=resumed)
+        known = progress_of(
+            envelope, keys, prefix, starts=starts, seed=7, resumed=Resumed(known)
+        )
 
         assert known == progress(wire, body)
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deuz_compiler import Progress, Resumed, Standing
+from deuz_compiler import Progress, Resumed, Standing, Starts
 from deuz_proxy.config.load import parse_config
 from deuz_proxy.observe.events import RequestFinished
 from deuz_proxy.observe.watch import Watch
@@ -102,15 +102,16 @@ SLIPS = ("", ".5", "e5", " ", "0", ",")
 class NoCheckpoints:
     """Keeps nothing: every body is read from its start."""
 
-    def find(self, root: bytes, body: bytes) -> Resumed | None:
+    def find(self, starts: Starts) -> Resumed | None:
         return None
 
     def keep(
         self,
-        root: bytes,
-        body: bytes,
+        starts: Starts,
         progress: Progress,
         standing: Standing | None = None,
+        *,
+        resumed: Resumed | None = None,
     ) -> None:
         return None
 

@@ -12,6 +12,7 @@ from deuz_compiler import (
     Progress,
     Resumed,
     Standing,
+    Starts,
 )
 from deuz_proxy.errors import StoreFailed, UpstreamBroken, UpstreamUnreachable
 from deuz_proxy.ports import Query
@@ -216,15 +217,16 @@ async def test_a_full_ledger_keeps_answering(told: Told, source: FixedSource) ->
 
 
 class BrokenCheckpoints:
-    def find(self, root: bytes, body: bytes) -> Resumed | None:
+    def find(self, starts: Starts) -> Resumed | None:
         raise RuntimeError("secret")
 
     def keep(
         self,
-        root: bytes,
-        body: bytes,
+        starts: Starts,
         progress: Progress,
         standing: Standing | None = None,
+        *,
+        resumed: Resumed | None = None,
     ) -> None:
         raise RuntimeError("secret")
 

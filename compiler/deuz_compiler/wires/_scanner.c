@@ -32,6 +32,8 @@ enum {
     MOST_MARKS = 4,
     MOST_KINDS = 64,
     NO_KIND = 255, /* Not at a glance: it is to be read. */
+    FIRST_PLACE = 512, /* Where a body's start is known by a digest. */
+    LEAST_APART = 1024,
 };
 
 /* How the value of a named member looks, three bits each. */
@@ -788,6 +790,33 @@ static int scan_body(Walk *walk, const Spec *spec, int from, Found *found)
     return walk->at == walk->size && found->history_start ? IS_FOUND : GIVEN_UP;
 }
 
+/* Return the place behind this one: within twice the size there are eight, which are a
+   kilobyte apart at least. The places are those of `starts.py`. */
+static size_t place_behind(size_t place)
+{
+    size_t apart = FIRST_PLACE;
+    if (place < LEAST_APART)
+        return place * 2;
+    while (apart * 2 <= place)
+        apart *= 2;
+    apart /= 8;
+    return place + (apart > LEAST_APART ? apart : LEAST_APART);
+}
+
+/* Write the digests of a body's starts; `link` holds the first one, and has room for two. */
+static void write_starts(const Hashing *hashing, uint8_t *link, const uint8_t *body,
+                         size_t size, uint8_t *digests)
+{
+    size_t start = 0;
+    for (size_t place = FIRST_PLACE; place <= size; place = place_behind(place)) {
+        hash_text(hashing, body + start, place - start, link + DIGEST);
+        hash_text(hashing, link, 2 * DIGEST, link);
+        memcpy(digests, link, DIGEST);
+        digests += DIGEST;
+        start = place;
+    }
+}
+
 /* Read words that a NUL each ends; return how many there are, at most `most`. */
 static size_t read_words(Word text, Word *words, size_t most)
 {
@@ -967,9 +996,37 @@ static PyObject *links(PyObject *module, PyObject *arguments)
     return keys;
 }
 
+/* Return packed digests of the body's starts at fixed places, each of the last such and
+   of a digest of what stands between. */
+static PyObject *starts(PyObject *module, PyObject *arguments)
+{
+    const char *first, *body;
+    Py_ssize_t first_size, size;
+    uint8_t text[2 * DIGEST], *digests;
+    size_t count = 0;
+    PyObject *packed;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#y#", &first, &first_size, &body, &size))
+        return NULL;
+    if (first_size != DIGEST) {
+        PyErr_SetString(PyExc_ValueError, "starts: not a link");
+        return NULL;
+    }
+    for (size_t place = FIRST_PLACE; place <= (size_t)size; place = place_behind(place))
+        count++;
+    packed = column(count, DIGEST, &digests);
+    if (packed) {
+        Hashing hashing = hashing_with(0);
+        memcpy(text, first, DIGEST);
+        write_starts(&hashing, text, (const uint8_t *)body, (size_t)size, digests);
+    }
+    return packed;
+}
+
 static PyMethodDef methods[] = {
     {"scan", scan, METH_VARARGS, "See scanner.py."},
     {"links", links, METH_VARARGS, "See scanner.py."},
+    {"starts", starts, METH_VARARGS, "See scanner.py."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -35,6 +35,7 @@ from deuz_compiler.wires.scanning import (
     quick_tokens,
     scan,
 )
+from deuz_compiler.wires.starts import Starts
 from deuz_compiler.wires.turns import (
     DIGEST_BYTES,
     NO_TURNS,
@@ -53,14 +54,6 @@ _EMBEDDED_TOKENS = quick_tokens(_EMBEDDED_BYTES)
 # A limit that no 64 bits hold limits nothing, and cannot be told.
 _PAST_NUMBERS = 1 << 63
 _PLAIN_DIGITS = 18
-
-
-def hash_start(body: bytes, offset: int, digest: bytes) -> xxhash.xxh3_128 | None:
-    """Return a hasher of the body up to there; None if that is not what is known."""
-    if not 0 < offset < len(body):
-        return None
-    hasher = xxhash.xxh3_128(memoryview(body)[:offset])
-    return hasher if hasher.digest() == digest else None
 
 
 def lift_body(
@@ -108,15 +101,10 @@ def _spelled(spell: Callable[[str], str], members: Members) -> Members:
     return spelled
 
 
-def checkpoint_of(
-    envelope: Envelope,
-    *,
-    seed: int = 0,
-    hashed: tuple[int, xxhash.xxh3_128] | None = None,
-) -> Checkpoint:
+def checkpoint_of(envelope: Envelope, starts: Starts, *, seed: int = 0) -> Checkpoint:
     """Return the checkpoint up to which the next request will most likely agree.
 
-    `hashed` is a hasher that has taken that many bytes of the body: it is not changed.
+    `starts` are those of the envelope's body.
     """
     body, turns = envelope.body, envelope.turns
     if not body.startswith(_LIST, envelope.history.start):
@@ -124,14 +112,9 @@ def checkpoint_of(
         return Checkpoint(0, b"", 0, (), NO_TURNS, seed)
     count = _count_unmarked(body, turns)
     offset = turns.place(count - 1)[1] if count else envelope.history.start + 1
-    done, hasher = hashed or (0, xxhash.xxh3_128())
-    if done > offset:
-        done, hasher = 0, xxhash.xxh3_128()
-    hasher = hasher.copy()
-    hasher.update(memoryview(body)[done:offset])
     return Checkpoint(
         offset,
-        hasher.digest(),
+        starts.digest(offset),
         envelope.history.start,
         envelope.before,
         turns if count == len(turns.kinds) else turns[:count],

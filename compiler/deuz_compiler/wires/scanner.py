@@ -34,12 +34,18 @@ Links = Callable[[bytes, bytes, bytes], tuple[bytes, ...]]
 scope and the next link: XXH3 of the last one and the digest.
 """
 
+Starts = Callable[[bytes, bytes], bytes]
+"""Takes a link of 16 bytes and a body. Returns packed digests of its starts, as
+`starts.py` makes them.
+"""
+
 
 class Scanner(msgspec.Struct, frozen=True, gc=False):
     """What was compiled."""
 
     scan: Scan
     links: Links
+    starts: Starts
 
 
 @lru_cache(maxsize=2)
@@ -47,7 +53,7 @@ def load_scanner(name: str = _NAME) -> Scanner | None:
     """Return the scanner; None if it was not built, or not from this source."""
     try:
         module = importlib.import_module(name)
-        return Scanner(module.scan, module.links)
+        return Scanner(module.scan, module.links, module.starts)
     except (ImportError, AttributeError):
         # Not built, or built from an earlier source.
         return None

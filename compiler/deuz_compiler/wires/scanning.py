@@ -78,8 +78,8 @@ def quick_tokens(size_bytes: int) -> int:
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     """The part of a body that its next request is likely to repeat byte for byte.
 
-    `digest` is of `body[:offset]`; `turns` end at `offset`; `before` are the members
-    that stand ahead of the history, which opens at `history_start`.
+    `digest` is that of the body's start up to `offset`; `turns` end there; `before` are
+    the members that stand ahead of the history, which opens at `history_start`.
     """
 
     offset: int

@@ -22,6 +22,7 @@ from deuz_compiler import (
     lift,
     scope_root,
     seed_of,
+    starts_of,
 )
 from deuz_proxy.calls import (
     Admission,
@@ -185,7 +186,8 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
     body, identity = call.body, call.identity
     if body is None or call.passthrough is not None:
         return call
-    resumed = runtime.checkpoints.find(identity.root, body)
+    starts = starts_of(identity.root, body)
+    resumed = runtime.checkpoints.find(starts)
     known = resumed.progress if resumed else None
     try:
         envelope = lift(
@@ -202,6 +204,7 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
         call,
         envelope=envelope,
         chain=chain(envelope, root=identity.root, known=known.keys if known else ()),
+        starts=starts,
         resumed=resumed,
         is_probe=_is_probe(envelope),
         is_condensing=is_condensing,

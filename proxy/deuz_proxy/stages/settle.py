@@ -68,18 +68,20 @@ class Story:
 async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     """Commit what an accepted request added and take it as the new baseline."""
     envelope, inbound, outbound = call.envelope, compiled.inbound, compiled.outbound
-    if envelope is None or inbound is None or outbound is None:
+    starts = call.starts
+    if envelope is None or inbound is None or outbound is None or starts is None:
         return
     is_kept = not compiled.pending or await _commit(call, compiled, runtime)
     progress = progress_of(
         envelope,
         call.chain,
         inbound,
+        starts=starts,
         seed=call.identity.seed,
         resumed=call.resumed,
     )
     standing = _standing(envelope, compiled, turns=len(progress.keys))
-    runtime.checkpoints.keep(call.identity.root, envelope.body, progress, standing)
+    runtime.checkpoints.keep(starts, progress, standing, resumed=call.resumed)
     if compiled.sighting is None or call.is_apart:
         return
     if call.target.mode == "compile" and call.identity.is_known:

@@ -1,9 +1,11 @@
 """Where bodies were understood up to, so that their next request costs its new bytes.
 
 Rules:
-- Progress is found by samples of the body at powers of two: conversations that only
-  share a system prompt do not share a bucket once they have grown. What is found is
+- Progress is found by a digest of all that stands ahead of a place (`Starts`), near
+  enough to where it ended that few conversations still agree there. What is found is
   then proved by all bytes up to its checkpoint.
+- Of a conversation there is where it stands, and where it stood before: an answer that
+  is asked for again goes on from there.
 - Conversations that are going on are kept as they are, the others packed, without the
   lineage keys, which their turns tell: half the memory.
 - Bounded by count and bytes; the least recently used goes. Losing one costs time, never
@@ -11,41 +13,39 @@ Rules:
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
 
 import msgspec
-import xxhash
 
 from deuz_compiler import (
     Progress,
     Resumed,
     Standing,
-    hash_start,
+    Starts,
     with_keys,
     without_keys,
 )
 
-_SMALLEST = 512
-# Enough to tell most conversations apart; a hash of all that stands before would read
-# the whole body twice more.
-_SAMPLE_BYTES = 256
-_MOST_IN_BUCKET = 4
-
-Key = tuple[bytes, bytes]
+# Those who agree for long, as with one system prompt, and stand at the same place.
+_MOST_IN_BUCKET = 16
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Progress).decode
+
+_Place = tuple[bytes, bytes]
+"""A bucket's key, and the digest of the checkpoint in it."""
 
 
 class _Slot:
     """One checkpoint and what is known up to it: as it is, or packed.
 
-    What stands there is not packed: a conversation that rests is laid out anew.
+    What stands there is not packed: a conversation that rests is laid out anew. `key`
+    is its bucket's, `earlier` where its conversation stood before.
     """
 
     __slots__ = (
         "digest",
-        "last_key",
+        "earlier",
+        "key",
         "offset",
         "packed",
         "progress",
@@ -53,21 +53,20 @@ class _Slot:
         "turns",
     )
 
-    def __init__(self, progress: Progress, standing: Standing | None) -> None:
+    def __init__(
+        self, key: bytes, progress: Progress, standing: Standing | None
+    ) -> None:
+        self.key = key
         self.standing = standing
         self.offset = progress.checkpoint.offset
         self.digest = progress.checkpoint.digest
         self.turns = len(progress.keys)
-        self.last_key = progress.keys[-1] if progress.keys else b""
+        self.earlier: _Place | None = None
         self.progress: Progress | None = progress
         self.packed = b""
 
     def open(self, root: bytes) -> Progress:
         return self.progress or with_keys(_unpack(self.packed), root=root)
-
-    def is_start_of(self, keys: Sequence[bytes]) -> bool:
-        """Tell whether these keys are of a conversation that went on from here."""
-        return 0 < self.turns <= len(keys) and keys[self.turns - 1] == self.last_key
 
     def pack(self) -> None:
         if self.progress is not None:
@@ -76,7 +75,7 @@ class _Slot:
 
 
 class Checkpoints:
-    """Progress by scope and start of the body. Used from the loop's thread only.
+    """Progress by the start of the body. Used from the loop's thread only.
 
     `max_open_turns` bounds what is kept unpacked, some 120 bytes a turn; `max_bytes`
     what is packed. Opening one of 64 turns again takes 6 µs.
@@ -92,46 +91,78 @@ class Checkpoints:
         self._max_entries = max_entries
         self._max_open_turns = max_open_turns
         self._max_bytes = max_bytes
-        self._buckets: OrderedDict[Key, tuple[_Slot, ...]] = OrderedDict()
+        self._buckets: OrderedDict[bytes, tuple[_Slot, ...]] = OrderedDict()
         self._open: OrderedDict[_Slot, None] = OrderedDict()
         self._open_turns = 0
         self._bytes = 0
 
-    def find(self, root: bytes, body: bytes) -> Resumed | None:
+    def find(self, starts: Starts) -> Resumed | None:
         """Return the longest progress that the body starts with, or None."""
-        for digest in reversed(_samples(body, len(body))):
-            key = root, digest
-            for slot in self._buckets.get(key, ()):
-                hasher = hash_start(body, slot.offset, slot.digest)
-                if hasher is not None:
-                    self._buckets.move_to_end(key)
-                    return Resumed(slot.open(root), hasher, slot.standing)
+        buckets = self._buckets
+        for key in starts.newest():
+            for slot in buckets.get(key, ()):
+                if starts.goes_on(slot.offset, slot.digest):
+                    buckets.move_to_end(key)
+                    return Resumed(slot.open(starts.root), slot.standing)
         return None
 
     def keep(
         self,
-        root: bytes,
-        body: bytes,
+        starts: Starts,
         progress: Progress,
         standing: Standing | None = None,
+        *,
+        resumed: Resumed | None = None,
     ) -> None:
-        """Remember how far this body was understood, and what stands there."""
-        digests = _samples(body, progress.checkpoint.offset)
-        if not digests:
+        """Remember how far this body was understood, and what stands there.
+
+        `resumed` is what was found for it.
+        """
+        key = starts.key(progress.checkpoint.offset)
+        if not key:
             return
-        key, slot = (root, digests[-1]), _Slot(progress, standing)
-        others = self._buckets.get(key)
-        if others is None:
-            self._buckets[key] = (slot,)
-        else:
-            self._buckets[key] = bucket = _with(slot, others, progress.keys)
-            self._buckets.move_to_end(key)
-            for other in others:
-                if other not in bucket:
-                    self._forget(other)
+        slot = _Slot(key, progress, standing)
+        if resumed is not None:
+            slot.earlier = self._go_on(starts, resumed, slot)
+        self._drop((key, slot.digest))
+        bucket = (slot, *self._buckets.get(key, ()))
+        for other in bucket[_MOST_IN_BUCKET:]:
+            self._forget(other)
+        self._buckets[key] = bucket[:_MOST_IN_BUCKET]
+        self._buckets.move_to_end(key)
         self._open[slot] = None
         self._open_turns += slot.turns
         self._shrink()
+
+    def _go_on(self, starts: Starts, resumed: Resumed, slot: _Slot) -> _Place | None:
+        """Return where the conversation stood; of where it stood before, let go."""
+        known = resumed.progress.checkpoint
+        place = starts.key(known.offset), known.digest
+        found = self._at(place)
+        if found is None or place == (slot.key, slot.digest):
+            return found.earlier if found else None
+        if found.earlier is not None:
+            self._drop(found.earlier)
+            found.earlier = None
+        return place
+
+    def _at(self, place: _Place) -> _Slot | None:
+        key, digest = place
+        for slot in self._buckets.get(key, ()):
+            if slot.digest == digest:
+                return slot
+        return None
+
+    def _drop(self, place: _Place) -> None:
+        slot = self._at(place)
+        if slot is None:
+            return
+        self._forget(slot)
+        others = tuple([each for each in self._buckets[slot.key] if each is not slot])
+        if others:
+            self._buckets[slot.key] = others
+        else:
+            del self._buckets[slot.key]
 
     def __len__(self) -> int:
         """Return the number of buckets in use."""
@@ -153,31 +184,3 @@ class Checkpoints:
         if slot in self._open:
             del self._open[slot]
             self._open_turns -= slot.turns
-
-
-def _with(
-    slot: _Slot, others: Sequence[_Slot], keys: Sequence[bytes]
-) -> tuple[_Slot, ...]:
-    """Put the newest first; of where its conversation stood before, keep the last."""
-    kept, is_behind = [slot], False
-    for other in others:
-        if other.digest == slot.digest:
-            continue
-        if other.is_start_of(keys):
-            if is_behind:
-                continue
-            is_behind = True
-        kept.append(other)
-    return tuple(kept[:_MOST_IN_BUCKET])
-
-
-def _samples(body: bytes, length: int) -> list[bytes]:
-    """Return a digest for each power of two up to the length, of all samples so far."""
-    digests: list[bytes] = []
-    digest, start, size = b"", 0, _SMALLEST
-    while size <= length:
-        digest = xxhash.xxh3_64_digest(digest + body[start:size])
-        digests.append(digest)
-        size *= 2
-        start = size - _SAMPLE_BYTES
-    return digests

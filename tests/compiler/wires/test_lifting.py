@@ -14,7 +14,6 @@ from deuz_compiler import (
     project,
 )
 from deuz_compiler.wires import scanning
-from deuz_compiler.wires.lifting import checkpoint_of, hash_start
 from deuz_compiler.wires.members import BOM
 from deuz_compiler.wires.scanning import quick_tokens
 from deuz_testing.bodies import (
@@ -24,6 +23,7 @@ from deuz_testing.bodies import (
     odd_bodies,
     user,
 )
+from deuz_testing.checkpoints import checkpoint_of, goes_on
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 TEXT = {"type": "text", "text": "a"}
@@ -97,7 +97,7 @@ def test_a_resumed_lift_is_the_lift_of_the_whole(
     end = envelope.history.end - 1
     grown = first[:end] + more + first[end:]
 
-    assert hash_start(grown, checkpoint.offset, checkpoint.digest) is not None
+    assert goes_on(grown, checkpoint)
     assert lift(wire, grown, seed=7, known=checkpoint) == lift(wire, grown, seed=7)
 
 
@@ -110,7 +110,7 @@ def test_a_checkpoint_stands_before_the_first_marked_turn() -> None:
     assert len(checkpoint.turns) == 2
     moved = anthropic_body([user("a"), assistant("x"), user("b"), user("c")])
     # The marker has moved on: the bytes of the turn that had it are others now.
-    assert hash_start(moved, checkpoint.offset, checkpoint.digest) is not None
+    assert goes_on(moved, checkpoint)
     assert lift("anthropic", moved).turns[2].digest == (
         lift("anthropic", body).turns[2].digest
     )
@@ -134,24 +134,21 @@ def test_a_shorter_body_may_have_its_checkpoint_before_the_one_it_went_on_from()
     turns = [user("a"), marked, *[assistant("x"), user("y")] * 4]
     known = checkpoint_of(lift("anthropic", anthropic_body([*turns[:-1], marked])))
     shorter = anthropic_body(turns[:9])
-    hasher = hash_start(shorter, known.offset, known.digest)
-    assert hasher is not None
+    assert goes_on(shorter, known)
     envelope = lift("anthropic", shorter, known=known)
 
-    checkpoint = checkpoint_of(envelope, hashed=(known.offset, hasher))
+    checkpoint = checkpoint_of(envelope)
 
     assert (len(known.turns), len(checkpoint.turns)) == (9, 1)
-    assert checkpoint == checkpoint_of(envelope)
+    assert checkpoint == checkpoint_of(lift("anthropic", shorter))
 
 
 def test_a_body_that_is_the_checkpoint_itself_is_no_continuation() -> None:
     body = anthropic_body([user("a")])
     checkpoint = checkpoint_of(lift("anthropic", body))
 
-    assert (
-        hash_start(body[: checkpoint.offset], checkpoint.offset, checkpoint.digest)
-        is None
-    )
+    assert goes_on(body, checkpoint)
+    assert not goes_on(body[: checkpoint.offset], checkpoint)
 
 
 @pytest.mark.parametrize(

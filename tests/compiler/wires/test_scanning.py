@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from deuz_compiler import NotLifted, lift
 from deuz_compiler.wires import scanning
-from deuz_compiler.wires.lifting import checkpoint_of
 from deuz_compiler.wires.members import BOM
 from deuz_compiler.wires.openai_chat.request import RULES as CHAT
 from deuz_compiler.wires.openai_responses.request import RULES as RESPONSES
@@ -15,6 +14,7 @@ from deuz_compiler.wires.scanning import Checkpoint, Elements, Members, scan
 from deuz_compiler.wires.table import WIRES
 from deuz_compiler.wires.turns import UNREAD, place_in
 from deuz_testing.bodies import odd_bodies
+from deuz_testing.checkpoints import checkpoint_of
 
 TURN = b'{"role":"user","content":"%b"}' % (b"a" * 10_000)
 # By the compiled scanner, and as where it was not built.

@@ -4,15 +4,16 @@ from hypothesis import strategies as st
 from deuz_compiler import (
     Append,
     Progress,
+    Resumed,
     Standing,
     chain,
-    hash_start,
     lift,
     part_span,
     plain_prefix,
     progress_of,
     project,
     standing_of,
+    starts_of,
     with_surface,
 )
 from deuz_proxy.stores.checkpoints import Checkpoints
@@ -26,14 +27,28 @@ def body_of(*texts: str) -> bytes:
 ROOT = b"r" * 16
 
 
-def keep(store: Checkpoints, body: bytes, root: bytes = ROOT) -> None:
-    store.keep(root, body, progress(body, root))
+def find(store: Checkpoints, body: bytes, root: bytes = ROOT) -> Resumed | None:
+    return store.find(starts_of(root, body))
 
 
-def progress(body: bytes, root: bytes = ROOT) -> Progress:
+def keep(store: Checkpoints, body: bytes) -> None:
+    """Keep it as what nothing was found for."""
+    store.keep(starts_of(ROOT, body), progress(body))
+
+
+def send(store: Checkpoints, body: bytes) -> Resumed | None:
+    """Do what each request does: find it, then keep it; return what was found."""
+    starts = starts_of(ROOT, body)
+    found = store.find(starts)
+    store.keep(starts, progress(body), resumed=found)
+    return found
+
+
+def progress(body: bytes) -> Progress:
     envelope = lift("anthropic", body)
-    keys = chain(envelope, root=root)
-    return progress_of(envelope, keys, plain_prefix(envelope), seed=0)
+    keys, prefix = chain(envelope, root=ROOT), plain_prefix(envelope)
+    starts = starts_of(ROOT, body)
+    return progress_of(envelope, keys, prefix, starts=starts, seed=0)
 
 
 LONG = "word " * 300
@@ -43,7 +58,7 @@ def test_a_body_that_goes_on_finds_where_it_was_understood_up_to() -> None:
     store = Checkpoints()
     keep(store, body_of(LONG))
 
-    found = store.find(ROOT, body_of(LONG, "more"))
+    found = find(store, body_of(LONG, "more"))
 
     assert found is not None
     known = found.progress.checkpoint
@@ -58,7 +73,7 @@ def test_the_longest_checkpoint_wins() -> None:
     keep(store, body_of(LONG))
     keep(store, body_of(LONG, LONG))
 
-    found = store.find(ROOT, body_of(LONG, LONG, "more"))
+    found = find(store, body_of(LONG, LONG, "more"))
 
     assert found is not None
     assert len(found.progress.checkpoint.turns) == 2
@@ -68,9 +83,9 @@ def test_another_scope_or_another_start_finds_nothing() -> None:
     store = Checkpoints()
     keep(store, body_of(LONG))
 
-    assert store.find(b"o" * 16, body_of(LONG, "more")) is None
-    assert store.find(ROOT, body_of("x" + LONG, "more")) is None
-    assert store.find(ROOT, b"") is None
+    assert find(store, body_of(LONG, "more"), b"o" * 16) is None
+    assert find(store, body_of("x" + LONG, "more")) is None
+    assert find(store, b"") is None
 
 
 def test_short_bodies_are_not_worth_a_checkpoint() -> None:
@@ -83,27 +98,42 @@ def test_short_bodies_are_not_worth_a_checkpoint() -> None:
 
 def test_a_checkpoint_kept_twice_is_kept_once_and_buckets_are_small() -> None:
     store = Checkpoints()
-    for number in range(9):
+    for number in range(18):
         for _ in range(2):
             keep(store, body_of(LONG, f"fork {number}"))
 
-    assert len(store) == 1
-    assert all(len(bucket) == 4 for bucket in store._buckets.values())
-    newest = store.find(ROOT, body_of(LONG, "fork 8", "on"))
-    assert newest is not None
+    (bucket,) = store._buckets.values()
+    assert len(bucket) == 16
+    assert len(store._open) == 16
+    assert store._open_turns == 2 * 16
+    assert find(store, body_of(LONG, "fork 17", "on")) is not None
+    assert find(store, body_of(LONG, "fork 1", "on")) is None
+
+
+def test_many_that_begin_alike_for_long_are_all_found_again() -> None:
+    store, rules = Checkpoints(), "rule " * 8_000
+    bodies = [body_of(rules, f"{number} {LONG}") for number in range(40)]
+    for body in bodies:
+        keep(store, body)
+
+    for number in range(40):
+        found = find(store, body_of(rules, f"{number} {LONG}", "more"))
+
+        assert found is not None
+        assert len(found.progress.checkpoint.turns) == 2
 
 
 def test_the_least_recently_used_bucket_goes() -> None:
     store = Checkpoints(max_entries=2)
     keep(store, body_of("a" + LONG))
     keep(store, body_of("b" + LONG))
-    store.find(ROOT, body_of("a" + LONG, "more"))
+    find(store, body_of("a" + LONG, "more"))
 
     keep(store, body_of("c" + LONG))
 
     assert len(store) == 2
-    assert store.find(ROOT, body_of("a" + LONG, "more")) is not None
-    assert store.find(ROOT, body_of("b" + LONG, "more")) is None
+    assert find(store, body_of("a" + LONG, "more")) is not None
+    assert find(store, body_of("b" + LONG, "more")) is None
 
 
 @given(st.binary(max_size=3000), st.binary(max_size=3000))
@@ -115,25 +145,68 @@ def test_what_is_found_is_always_a_start_of_the_body(
     keep(store, body)
 
     for other in (body_of(first.hex(), second.hex()), second, body):
-        found = store.find(ROOT, other)
+        found = find(store, other)
         if found is not None:
-            checkpoint = found.progress.checkpoint
-            assert hash_start(other, checkpoint.offset, checkpoint.digest)
+            offset = found.progress.checkpoint.offset
+            assert other[:offset] == body[:offset]
+            assert offset < len(other)
 
 
 def grown(count: int, text: str = LONG) -> bytes:
     return body_of(*[f"{text} {number}" for number in range(count)])
 
 
-def test_of_a_conversation_s_earlier_places_only_the_last_is_kept() -> None:
+def turns_kept(store: Checkpoints) -> list[int]:
+    return sorted(s.turns for bucket in store._buckets.values() for s in bucket)
+
+
+def test_of_a_conversation_there_is_where_it_stands_and_where_it_stood_before() -> None:
     store = Checkpoints()
-    for count in range(22, 30):
-        keep(store, grown(count))
+    for count in range(1, 30):
+        send(store, grown(count))
 
-    buckets = [[slot.turns for slot in bucket] for bucket in store._buckets.values()]
+    assert turns_kept(store) == [28, 29]
+    assert (len(store._open), store._open_turns) == (2, 57)
 
-    assert sum(map(len, buckets)) < 6
-    assert [29, 28] in buckets
+
+def test_a_request_that_comes_again_changes_nothing_of_that() -> None:
+    store = Checkpoints()
+    for count in (5, 6, 7, 7, 7, 8, 8):
+        send(store, grown(count))
+
+    assert turns_kept(store) == [7, 8]
+
+
+def test_two_that_go_on_from_one_place_are_both_kept() -> None:
+    store = Checkpoints()
+    for count in (5, 6):
+        send(store, grown(count))
+    start = [f"{LONG} {number}" for number in range(6)]
+
+    for end in ("a", "b"):
+        found = send(store, body_of(*start, end))
+        assert found is not None
+        assert len(found.progress.checkpoint.turns) == 6
+    last = send(store, body_of(*start, "a", "on"))
+
+    assert last is not None
+    assert len(last.progress.checkpoint.turns) == 7
+    # Where both stood before is let go by the first that goes on.
+    assert turns_kept(store) == [7, 7, 8]
+
+
+def test_one_that_goes_on_from_what_was_forgotten_is_kept_like_a_new_one() -> None:
+    store = Checkpoints(max_entries=1)
+    send(store, grown(3))
+    starts = starts_of(ROOT, grown(4))
+    found = store.find(starts)
+    assert found is not None
+    keep(store, body_of("x" + LONG))
+
+    store.keep(starts, progress(grown(4)), resumed=found)
+    send(store, grown(5))
+
+    assert turns_kept(store) == [5]
 
 
 def test_what_is_packed_is_found_as_it_was() -> None:
@@ -142,12 +215,11 @@ def test_what_is_packed_is_found_as_it_was() -> None:
     keep(plain, body)
     keep(packed, body)
 
-    found, same = (s.find(ROOT, grown(4)) for s in (packed, plain))
+    found, same = (find(store, grown(4)) for store in (packed, plain))
 
     assert found is not None
     assert same is not None
     assert found.progress == same.progress
-    assert found.hasher.digest() == same.hasher.digest()
 
 
 def test_packed_bytes_are_bounded_and_counted_down() -> None:
@@ -182,9 +254,9 @@ def standing(body: bytes) -> Standing:
 def test_what_stands_is_found_with_where_it_stands() -> None:
     store, body = Checkpoints(), body_of(LONG)
     stands = standing(body)
-    store.keep(ROOT, body, progress(body), stands)
+    store.keep(starts_of(ROOT, body), progress(body), stands)
 
-    found = store.find(ROOT, body_of(LONG, "more"))
+    found = find(store, body_of(LONG, "more"))
 
     assert found is not None
     assert found.standing is stands
@@ -192,9 +264,9 @@ def test_what_stands_is_found_with_where_it_stands() -> None:
 
 def test_what_rests_is_to_be_laid_out_anew() -> None:
     store, body = Checkpoints(max_open_turns=0), body_of(LONG)
-    store.keep(ROOT, body, progress(body), standing(body))
+    store.keep(starts_of(ROOT, body), progress(body), standing(body))
 
-    found = store.find(ROOT, body_of(LONG, "more"))
+    found = find(store, body_of(LONG, "more"))
 
     assert found is not None
     assert found.standing is None

@@ -17,9 +17,9 @@ from deuz_compiler import (
     project,
 )
 from deuz_compiler.prefix import plain_prefix
-from deuz_compiler.wires.lifting import checkpoint_of, hash_start
 from deuz_compiler.wires.members import BOM
 from deuz_testing.bodies import compact
+from deuz_testing.checkpoints import checkpoint_of, goes_on
 from deuz_testing.specimens.form import Specimens
 from deuz_testing.specimens.talks import odd_bodies, plain, talks
 
@@ -81,7 +81,7 @@ def test_a_resumed_lift_is_the_lift_of_the_whole(
     end = envelope.history.end - 1
     grown = first[:end] + more + first[end:]
 
-    assert hash_start(grown, checkpoint.offset, checkpoint.digest) is not None
+    assert goes_on(grown, checkpoint)
     assert lift(s.wire, grown, seed=7, known=checkpoint) == lift(s.wire, grown, seed=7)
 
 
@@ -92,7 +92,7 @@ def test_a_history_that_is_one_text_is_not_resumed(s: Specimens) -> None:
 
     checkpoint = checkpoint_of(lift(s.wire, body))
 
-    assert hash_start(body + b" ", checkpoint.offset, checkpoint.digest) is None
+    assert not goes_on(body + b" ", checkpoint)
 
 
 def test_what_is_not_understood_says_why(s: Specimens) -> None:

@@ -14,8 +14,8 @@ from deuz_compiler import (
     project,
     user_text,
 )
-from deuz_compiler.wires.lifting import checkpoint_of
 from deuz_testing.bodies import compact
+from deuz_testing.checkpoints import checkpoint_of
 
 ASKED = {"role": "user", "content": "why?"}
 

@@ -1,0 +1,88 @@
+"""Digests of a body's starts: by them it is known again, and nothing of it is kept.
+
+Rules:
+- A start is known at fixed places, by all that stands ahead of it: bodies that begin
+  alike, however long, are told apart soon behind the byte in which they differ.
+- One pass makes them all. A start that ends elsewhere costs what stands behind the last
+  place ahead of its end.
+- Digests begin with the scope's root: no other scope can have the same.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+import xxhash
+
+from deuz_compiler.wires.scanner import load_scanner
+from deuz_compiler.wires.turns import DIGEST_BYTES
+
+_FIRST, _LEAST_APART = 512, 1024
+_FARTHEST = 1 << 40
+# A body that has grown to four times its size is read anew: most of it is new.
+_NEWEST = 16
+
+
+def _places() -> tuple[int, ...]:
+    """Return all places: within twice the size there are eight, or one a kilobyte."""
+    places = [_FIRST]
+    while places[-1] < _FARTHEST:
+        last = places[-1]
+        apart = max(_LEAST_APART, (1 << last.bit_length() - 1) // 8)
+        places.append(last + (apart if last >= _LEAST_APART else last))
+    return tuple(places)
+
+
+PLACES = _places()
+"""Where the starts end that a body is looked up by."""
+
+
+class Starts(msgspec.Struct, frozen=True):
+    """The starts of one body, as far as it has places: their digests, packed."""
+
+    root: bytes
+    body: bytes
+    packed: bytes
+
+    def key(self, offset: int) -> bytes:
+        """Return the digest at the last place up to there; b"" if there is none."""
+        end = bisect_right(PLACES, offset) * DIGEST_BYTES
+        return self.packed[end - DIGEST_BYTES : end] if end else b""
+
+    def newest(self) -> Iterator[bytes]:
+        """Return the digests at the last places of the body, the very last first."""
+        packed, end = self.packed, len(self.packed)
+        for start in range(end - DIGEST_BYTES, -1, -DIGEST_BYTES)[:_NEWEST]:
+            yield packed[start : start + DIGEST_BYTES]
+
+    def digest(self, offset: int) -> bytes:
+        """Return the digest of the body's start that ends there."""
+        count = bisect_right(PLACES, offset)
+        start = PLACES[count - 1] if count else 0
+        link = self.key(offset) or self.root
+        return _link(link, memoryview(self.body)[start:offset])
+
+    def goes_on(self, offset: int, digest: bytes) -> bool:
+        """Tell whether the body goes on behind the start that has this digest."""
+        return 0 < offset < len(self.body) and self.digest(offset) == digest
+
+
+def starts_of(root: bytes, body: bytes) -> Starts:
+    """Return the starts of a body under the scope's root of 16 bytes."""
+    scanner = load_scanner()
+    pack = scanner.starts if scanner else _pack
+    return Starts(root, body, pack(root, body))
+
+
+def _pack(link: bytes, body: bytes) -> bytes:
+    view, digests = memoryview(body), []
+    for start, end in pairwise((0, *PLACES[: bisect_right(PLACES, len(body))])):
+        link = _link(link, view[start:end])
+        digests.append(link)
+    return b"".join(digests)
+
+
+def _link(link: bytes, text: memoryview) -> bytes:
+    digest = xxhash.xxh3_128_digest
+    return digest(link + digest(text))
