@@ -50,12 +50,15 @@ def keys_of(
     """Return the keys of these turns, of which so many, at most, are leading ones."""
     scope = root[:8]
     link = known[-1][8:] if known else root
-    lead_count = min(lead_count, len(turns.kinds))
-    lead = [scope + link] * (lead_count - len(known))
-    new = turns.digests[max(len(known), lead_count) * DIGEST_BYTES :]
+    count, made = len(turns.kinds), len(known)
+    # A call of `min` takes longer than all the rest of this for a short history.
+    lead_count = lead_count if lead_count < count else count
+    if lead_count > made:
+        known += (scope + link,) * (lead_count - made)
+        made = lead_count
     scanner = load_scanner()
     links = scanner.links if scanner else _links
-    return (*known, *lead, *links(scope, link, new))
+    return known + links(scope, link, turns.digests[made * DIGEST_BYTES :])
 
 
 def _links(scope: bytes, link: bytes, digests: bytes) -> tuple[bytes, ...]:

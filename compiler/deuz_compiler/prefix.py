@@ -7,8 +7,6 @@ Rules:
   that thousands of conversations can be remembered.
 """
 
-import struct
-
 import msgspec
 import xxhash
 
@@ -17,7 +15,7 @@ from deuz_compiler.wires.envelope import Envelope, Span
 from deuz_compiler.wires.rendered import has_marker, rendered_list
 from deuz_compiler.wires.scanning import quick_tokens
 from deuz_compiler.wires.turns import DIGEST_BYTES as TURN_DIGEST_BYTES
-from deuz_compiler.wires.turns import TOKEN_BYTES, Turns, sum_tokens
+from deuz_compiler.wires.turns import TOKEN_BYTES, Turns, sum_tokens, unpack_tokens
 
 DIGEST_BYTES = 8
 _HEAD = ("model", "params", "tools", "system")
@@ -76,7 +74,7 @@ class Prefix(msgspec.Struct, frozen=True, gc=False):
 
     def token_counts(self) -> tuple[int, ...]:
         """Estimated tokens of each element of the history."""
-        return struct.unpack(f"<{self.count}I", self.tokens)
+        return unpack_tokens(self.tokens)
 
     def tokens_from(self, index: int) -> int:
         """Estimated tokens of the history's elements from `index` on."""
@@ -86,8 +84,7 @@ class Prefix(msgspec.Struct, frozen=True, gc=False):
         """Estimated tokens of the history's elements from `start` up to `end`."""
         if end <= start:
             return 0
-        count = end - start
-        return sum(struct.unpack_from(f"<{count}I", self.tokens, start * TOKEN_BYTES))
+        return sum_tokens(self.tokens[start * TOKEN_BYTES : end * TOKEN_BYTES])
 
     @property
     def total_tokens(self) -> int:
@@ -161,9 +158,11 @@ def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix
         digests.append(prefix.digests[start * DIGEST_BYTES : end * DIGEST_BYTES])
         tokens.append(prefix.tokens[start * TOKEN_BYTES : end * TOKEN_BYTES])
     shown = b"".join(tokens)
-    counts = struct.unpack(f"<{len(shown) // TOKEN_BYTES}I", shown)
     return msgspec.structs.replace(
-        prefix, digests=b"".join(digests), tokens=shown, history_tokens=sum(counts)
+        prefix,
+        digests=b"".join(digests),
+        tokens=shown,
+        history_tokens=sum_tokens(shown),
     )
 
 
@@ -235,13 +234,16 @@ def common_bytes(old: bytes, new: bytes) -> int:
 def _tools(body: bytes, span: Span | None) -> Segment:
     if span is None:
         return _NOTHING
-    raw = body[span.start : span.end]
-    # Not looked into without need: a tool is never a lone text.
-    return _segment(rendered_list(raw) if has_marker(raw) else raw, raw, span)
+    start, end = span.start, span.end
+    # Not looked into without need, nor copied: a tool is never a lone text.
+    if has_marker(body, start, end):
+        return _segment(rendered_list(body[start:end]), span)
+    return _segment(memoryview(body)[start:end], span)
 
 
-def _segment(rendered: bytes, raw: bytes, span: Span) -> Segment:
-    return Segment(_digest(rendered), quick_tokens(len(raw)), span.start, span.end)
+def _segment(rendered: bytes | memoryview, span: Span) -> Segment:
+    start, end = span.start, span.end
+    return Segment(_digest(rendered), quick_tokens(end - start), start, end)
 
 
 def _system(envelope: Envelope) -> Segment:
@@ -251,8 +253,7 @@ def _system(envelope: Envelope) -> Segment:
     """
     span, own = envelope.system, _NOTHING
     if span is not None:
-        raw = envelope.body[span.start : span.end]
-        own = _segment(rendered_list(raw), raw, span)
+        own = _segment(rendered_list(envelope.body[span.start : span.end]), span)
     if not envelope.lead:
         return own
     lead, turns = envelope.lead, envelope.turns
@@ -262,7 +263,7 @@ def _system(envelope: Envelope) -> Segment:
     return Segment(digest, tokens, place.start, place.end)
 
 
-def _digest(raw: bytes) -> bytes:
+def _digest(raw: bytes | memoryview) -> bytes:
     return xxhash.xxh3_64_digest(raw)
 
 

@@ -185,9 +185,8 @@ class Call(msgspec.Struct, frozen=True):
     call is apart whose client asked for less than its route compiles: it goes without
     what stands in the conversation's other requests, and is no measure for them.
     `packed` is the body as it came where `body` is a decoded copy; `codings` are what
-    its header names. `group` is its side of the holdout, where there is one. Of a
-    signed body no byte may change. By a condensing call the client has its own history
-    made shorter.
+    its header names. `group` is its side of the holdout. Of a signed body no byte may
+    change. By a condensing call the client has its own history made shorter.
     """
 
     id: str

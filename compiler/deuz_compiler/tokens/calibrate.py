@@ -48,9 +48,15 @@ def observe_usage(
     if ratio < _CUT_PERMILLE:
         return state
     samples, factor = state.samples + 1, state.factor_permille
-    difference = min(HIGHEST, max(LOWEST, ratio)) - factor
+    # Written out: each of these is asked for every answer, and a call takes longer.
+    if ratio < LOWEST:
+        ratio = LOWEST
+    elif ratio > HIGHEST:
+        ratio = HIGHEST
+    difference = ratio - factor
     if difference:
-        factor += _rounded(difference, min(_LEAST_SHARE, samples))
+        share = samples if samples < _LEAST_SHARE else _LEAST_SHARE
+        factor += _rounded(difference, share)
     return Calibration(model, factor, samples)
 
 

@@ -39,21 +39,24 @@ def cache_seconds(
     start = envelope.history.end
     if unmarked < len(turns.kinds):
         start = turns.place(max(unmarked, len(turns.kinds) - _MARKED_TURNS))[0]
-    asked = max(ahead_seconds, _longest_in(body[start:]))
+    asked = _longest_in(body, start, len(body))
+    asked = ahead_seconds if ahead_seconds > asked else asked
     return asked or _USUAL_SECONDS.get(envelope.wire, _OTHERS_SECONDS)
 
 
 def seconds_ahead(envelope: Envelope) -> float:
     """Return the longest lifetime that is asked for ahead of the history, or 0."""
-    return _longest_in(envelope.body[: envelope.history.start])
+    return _longest_in(envelope.body, 0, envelope.history.start)
 
 
-def _longest_in(text: bytes) -> float:
-    if len(text) < _SHORTEST:
+def _longest_in(text: bytes, start: int, end: int) -> float:
+    if end - start < _SHORTEST:
         return 0.0
     # Few requests name one: a search for words is much cheaper than the pattern. Each
     # member that is or holds a lifetime has the first in its name, but Ollama's.
-    if text.find(b"cache_") < 0 and text.find(b'"keep_alive"') < 0:
+    if text.find(b"cache_", start, end) < 0 and (
+        text.find(b'"keep_alive"', start, end) < 0
+    ):
         return 0.0
-    found = _LIFETIME.finditer(text)
+    found = _LIFETIME.finditer(text, start, end)
     return max([int(each[1]) * _UNIT_SECONDS[each[2]] for each in found], default=0.0)

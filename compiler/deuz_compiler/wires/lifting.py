@@ -44,6 +44,7 @@ from deuz_compiler.wires.turns import (
     kind_of,
     pack_tokens,
     place_in,
+    unpack_tokens,
 )
 
 _LIST = b"["
@@ -125,11 +126,10 @@ def checkpoint_of(envelope: Envelope, starts: Starts, *, seed: int = 0) -> Check
 def _count_unmarked(body: bytes, turns: Turns) -> int:
     """Return how many turns stand ahead of the first of the last ones with a marker."""
     count = len(turns.kinds)
-    first = max(0, count - _MARKED_TAIL)
-    if count and has_marker(body[turns.place(first)[0] : turns.place(count - 1)[1]]):
+    first = count - _MARKED_TAIL if count > _MARKED_TAIL else 0
+    if count and has_marker(body, turns.place(first)[0], turns.place(count - 1)[1]):
         for index in range(first, count):
-            start, end = turns.place(index)
-            if has_marker(body[start:end]):
+            if has_marker(body, *turns.place(index)):
                 return index
     return count
 
@@ -189,7 +189,7 @@ def _priced(rules: Rules, body: bytes, found: Elements) -> bytes:
 
     Embedded media would count as prose by its length: it is priced by kind.
     """
-    counts = memoryview(found.tokens).cast("I")
+    counts = unpack_tokens(found.tokens)
     if max(counts, default=0) < _EMBEDDED_TOKENS:
         return found.tokens
     priced = list(counts)

@@ -17,14 +17,16 @@ _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = 0x5B  # An opening bracket.
 
 
-def has_marker(raw: bytes) -> bool:
-    """Tell whether the text may hold a cache marker."""
+def has_marker(raw: bytes, start: int = 0, end: int | None = None) -> bool:
+    """Tell whether the text, or this part of it, may hold a cache marker."""
+    find = raw.find
     # One byte is found at the speed of memory, a word at a tenth of it: most turns are
     # prose, without an underscore. `in` makes and drops an error at each question.
-    if raw.find(b"_") < 0 or raw.find(b"cache_") < 0:
+    if find(b"_", start, end) < 0 or find(b"cache_", start, end) < 0:
         return False
     return (
-        raw.find(b'"cache_control"') >= 0 or raw.find(b'"prompt_cache_breakpoint"') >= 0
+        find(b'"cache_control"', start, end) >= 0
+        or find(b'"prompt_cache_breakpoint"', start, end) >= 0
     )
 
 

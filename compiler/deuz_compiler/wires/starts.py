@@ -9,7 +9,6 @@ Rules:
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from itertools import pairwise
 
 import msgspec
@@ -21,7 +20,7 @@ from deuz_compiler.wires.turns import DIGEST_BYTES
 _FIRST, _LEAST_APART = 512, 1024
 _FARTHEST = 1 << 40
 # A body that has grown to four times its size is read anew: most of it is new.
-_NEWEST = 16
+_NEWEST_BYTES = 16 * DIGEST_BYTES
 
 
 def _places() -> tuple[int, ...]:
@@ -47,21 +46,31 @@ class Starts(msgspec.Struct, frozen=True):
 
     def key(self, offset: int) -> bytes:
         """Return the digest at the last place up to there; b"" if there is none."""
-        end = bisect_right(PLACES, offset) * DIGEST_BYTES
+        end = self._count(offset) * DIGEST_BYTES
         return self.packed[end - DIGEST_BYTES : end] if end else b""
 
-    def newest(self) -> Iterator[bytes]:
+    def newest(self) -> list[bytes]:
         """Return the digests at the last places of the body, the very last first."""
         packed, end = self.packed, len(self.packed)
-        for start in range(end - DIGEST_BYTES, -1, -DIGEST_BYTES)[:_NEWEST]:
-            yield packed[start : start + DIGEST_BYTES]
+        last = end - _NEWEST_BYTES if end > _NEWEST_BYTES else 0
+        return [
+            packed[at - DIGEST_BYTES : at] for at in range(end, last, -DIGEST_BYTES)
+        ]
 
     def digest(self, offset: int) -> bytes:
         """Return the digest of the body's start that ends there."""
-        count = bisect_right(PLACES, offset)
-        start = PLACES[count - 1] if count else 0
-        link = self.key(offset) or self.root
+        count, start, link = self._count(offset), 0, self.root
+        if count:
+            start, end = PLACES[count - 1], count * DIGEST_BYTES
+            link = self.packed[end - DIGEST_BYTES : end]
         return _link(link, memoryview(self.body)[start:offset])
+
+    def _count(self, offset: int) -> int:
+        """Return how many places there are up to there; mostly, all of the body's."""
+        count = len(self.packed) // DIGEST_BYTES
+        if not count or PLACES[count - 1] <= offset:
+            return count
+        return bisect_right(PLACES, offset, 0, count)
 
     def goes_on(self, offset: int, digest: bytes) -> bool:
         """Tell whether the body goes on behind the start that has this digest."""

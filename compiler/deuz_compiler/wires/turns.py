@@ -8,6 +8,7 @@ Rules:
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import overload
 
 import msgspec
@@ -180,7 +181,18 @@ def place_in(places: bytes, index: int) -> tuple[int, int]:
 
 def sum_tokens(tokens: bytes) -> int:
     """Return the sum of such a column."""
-    return sum(struct.unpack(f"<{len(tokens) // TOKEN_BYTES}I", tokens))
+    return sum(unpack_tokens(tokens))
+
+
+def unpack_tokens(tokens: bytes) -> tuple[int, ...]:
+    """Return the numbers of such a column."""
+    return _numbers(len(tokens) // TOKEN_BYTES).unpack(tokens)
+
+
+# To spell one out and to look it up takes longer than to read a small column.
+@lru_cache(maxsize=1_024)
+def _numbers(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}I")
 
 
 def pack_tokens(counts: Sequence[int]) -> bytes:

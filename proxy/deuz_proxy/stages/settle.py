@@ -7,6 +7,7 @@ Rules:
 - Nothing here can fail the request: it has been served.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -102,7 +103,7 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         call.chain[envelope.lead :],
         baseline,
         session=call.identity.session,
-        texts=_segment_texts(envelope.body, outbound),
+        texts=_segment_texts(envelope.body, outbound, runtime.tracker.kept_text),
     )
 
 
@@ -134,13 +135,19 @@ async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> bool:
     return True
 
 
-def _segment_texts(body: bytes, sent: Prefix) -> list[tuple[bytes, bytes]]:
-    """Return tools and system by digest: what a later break is explained from."""
-    return [
-        (segment.digest, body[segment.start : segment.end])
-        for segment in (sent.tools, sent.system)
-        if segment.digest
-    ]
+def _segment_texts(
+    body: bytes, sent: Prefix, kept: Callable[[bytes], bytes | None]
+) -> list[tuple[bytes, bytes]]:
+    """Return tools and system by digest: what a later break is explained from.
+
+    One that is kept already is that one, not another copy.
+    """
+    texts = []
+    for segment in (sent.tools, sent.system):
+        if digest := segment.digest:
+            text = kept(digest)
+            texts.append((digest, text or body[segment.start : segment.end]))
+    return texts
 
 
 def tell_call(story: Story, runtime: Runtime) -> RequestFinished:

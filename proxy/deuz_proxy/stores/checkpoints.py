@@ -124,12 +124,15 @@ class Checkpoints:
         slot = _Slot(key, progress, standing)
         if resumed is not None:
             slot.earlier = self._go_on(starts, resumed, slot)
-        self._drop((key, slot.digest))
-        bucket = (slot, *self._buckets.get(key, ()))
-        for other in bucket[_MOST_IN_BUCKET:]:
-            self._forget(other)
-        self._buckets[key] = bucket[:_MOST_IN_BUCKET]
-        self._buckets.move_to_end(key)
+        if key in self._buckets:
+            self._drop((key, slot.digest))
+            bucket = (slot, *self._buckets.get(key, ()))
+            for other in bucket[_MOST_IN_BUCKET:]:
+                self._forget(other)
+            self._buckets[key] = bucket[:_MOST_IN_BUCKET]
+            self._buckets.move_to_end(key)
+        else:
+            self._buckets[key] = (slot,)
         self._open[slot] = None
         self._open_turns += slot.turns
         self._shrink()
