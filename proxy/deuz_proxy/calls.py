@@ -181,12 +181,10 @@ class Call(msgspec.Struct, frozen=True):
     """An admitted request. `body` is None when it is streamed through.
 
     Without an envelope, `passthrough` says why the body is not touched. `starts` are
-    its body's, `resumed` is what an earlier request of the conversation told of it. A
-    call is apart whose client asked for less than its route compiles: it goes without
-    what stands in the conversation's other requests, and is no measure for them.
-    `packed` is the body as it came where `body` is a decoded copy; `codings` are what
-    its header names. `group` is its side of the holdout. Of a signed body no byte may
-    change. By a condensing call the client has its own history made shorter.
+    its body's, `resumed` is what an earlier request told of it. A call is apart whose
+    client asked for less than its route compiles: it is no measure for others, nor has
+    what stands there. `packed` is the body as it came, `body` then a decoded copy.
+    `group` is its side of the holdout. A condensing client shortens its own history.
     """
 
     id: str
