@@ -53,7 +53,7 @@ def compile_source(root: Path, source: Path) -> str:
     built.unlink(missing_ok=True)
     command = [
         *shlex.split(os.environ.get("CC", "cc")),
-        *("-O2", "-fPIC", "-fvisibility=hidden"),
+        *("-O3", "-fPIC", "-fvisibility=hidden"),
         *(("-bundle", "-undefined", "dynamic_lookup") if _is_mac() else ("-shared",)),
         f"-I{sysconfig.get_path('include')}",
         str(root / source),

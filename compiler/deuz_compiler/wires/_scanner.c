@@ -248,6 +248,18 @@ INLINE Marks mark_block(const uint8_t *text)
     return marks;
 }
 
+/* Return which bytes of a block are below this one, of those that are no ASCII. */
+INLINE uint64_t high_below(const uint8_t *text, int byte)
+{
+    uint64_t bits = 0;
+    for (int at = 0; at < BLOCK; at += 16) {
+        __m128i piece = _mm_loadu_si128((const __m128i *)(text + at));
+        __m128i below = _mm_cmplt_epi8(piece, _mm_set1_epi8((char)byte));
+        bits |= (uint64_t)(unsigned)_mm_movemask_epi8(below) << at;
+    }
+    return bits;
+}
+
 WITH_AVX2 INLINE uint64_t equal_32(__m256i piece, char wanted)
 {
     __m256i equal = _mm256_cmpeq_epi8(piece, _mm256_set1_epi8(wanted));
@@ -270,6 +282,16 @@ WITH_AVX2 INLINE Marks mark_block_avx2(const uint8_t *text)
     mark_32(&marks, text, 0);
     mark_32(&marks, text, 32);
     return marks;
+}
+
+WITH_AVX2 INLINE uint64_t high_below_avx2(const uint8_t *text, int byte)
+{
+    const __m256i *pieces = (const __m256i *)text;
+    __m256i bound = _mm256_set1_epi8((char)byte);
+    __m256i first = _mm256_cmpgt_epi8(bound, _mm256_loadu_si256(pieces));
+    __m256i second = _mm256_cmpgt_epi8(bound, _mm256_loadu_si256(pieces + 1));
+    return (unsigned)_mm256_movemask_epi8(first)
+           | (uint64_t)(unsigned)_mm256_movemask_epi8(second) << 32;
 }
 
 /* Return the bits below the lowest one; all of them if there is none. */
@@ -313,39 +335,89 @@ static int skip_odds(Walk *walk, uint64_t quotes, uint64_t odds)
     return GOES_ON;
 }
 
+/* What is told of the characters of a block that are no ASCII. */
+typedef struct {
+    uint64_t high;  /* What is no ASCII. */
+    uint64_t wrong; /* Where it is no UTF-8. */
+    uint64_t open;  /* Where one begins that ends in the next block. */
+} Sequences;
+
+/* Look at a block, which begins with a character, as `sequence_length` does at each. */
+INLINE Sequences judge_sequences(const uint8_t *text,
+                                 uint64_t (*below)(const uint8_t *, int))
+{
+    Sequences told;
+    uint64_t follows = below(text, 0xC0), from_c2 = ~below(text, 0xC2);
+    uint64_t from_e0 = ~below(text, 0xE0), from_f0 = ~below(text, 0xF0);
+    uint64_t high = told.high = below(text, 0), valid = below(text, 0xF5);
+    uint64_t four = valid & from_f0, three = (high & from_e0 & ~from_f0) | four;
+    uint64_t two = (high & from_c2 & ~from_e0) | three;
+    uint64_t from_90 = ~below(text, 0x90), from_a0 = ~below(text, 0xA0);
+    /* Of some only part of what may follow others: no longer spelling than is needed, no
+       surrogate, nothing past the last character. */
+    uint64_t e0 = from_e0 & below(text, 0xE1), ed = ~below(text, 0xED) & below(text, 0xEE);
+    uint64_t f0 = from_f0 & below(text, 0xF1), f4 = ~below(text, 0xF4) & valid;
+    told.wrong = (follows ^ (two << 1 | three << 2 | four << 3)) | (high & ~follows & ~two)
+                 | (e0 << 1 & ~from_a0) | (ed << 1 & from_a0) | (f0 << 1 & ~from_90)
+                 | (f4 << 1 & from_90);
+    told.open = (two >> 63 << 63) | (three >> 62 << 62) | (four >> 61 << 61);
+    return told;
+}
+
+/* Not inlined: plain text has the registers for itself. */
+__attribute__((noinline)) static Sequences judge_block(const uint8_t *text)
+{
+    return judge_sequences(text, high_below);
+}
+
+WITH_AVX2 __attribute__((noinline)) static Sequences judge_block_avx2(const uint8_t *text)
+{
+    return judge_sequences(text, high_below_avx2);
+}
+
 /* Pass blocks of a string: up to behind its quote, or where less than a block is left. */
-INLINE int skip_marked(Walk *walk, Marks (*mark)(const uint8_t *))
+INLINE int skip_marked(Walk *walk, Marks (*mark)(const uint8_t *),
+                       Sequences (*judge)(const uint8_t *))
 {
     while (walk->size - walk->at >= BLOCK) {
         Marks marks = mark(walk->text + walk->at);
         uint64_t escapes, escaped = escaped_among(marks.slashes, &escapes);
         uint64_t ends = marks.quotes & ~escaped, inside = below_lowest(ends);
         uint64_t odds = escaped & ~(marks.quotes | marks.slashes | marks.ens);
+        uint64_t open = 0;
         if ((odds | marks.odds) & inside) {
-            int how = skip_odds(walk, marks.quotes, marks.odds | marks.slashes);
-            if (how != GOES_ON)
-                return how;
-            continue;
+            Sequences told = judge(walk->text + walk->at);
+            uint64_t wrong = (odds | (marks.odds & ~told.high)) & inside;
+            /* So is a quote where a character is to go on. */
+            if (wrong | (told.wrong & (inside << 1 | 1))) {
+                int how = skip_odds(walk, marks.quotes, marks.odds | marks.slashes);
+                if (how != GOES_ON)
+                    return how;
+                continue;
+            }
+            open = told.open;
         }
         walk->has_escape |= (marks.slashes & inside) != 0;
         if (ends) {
             walk->at += (size_t)__builtin_ctzll(ends) + 1;
             return ENDED;
         }
-        /* What a last backslash escapes is in the next block. */
-        walk->at += BLOCK - (escapes >> 63);
+        if (open)
+            walk->at += (size_t)__builtin_ctzll(open);
+        else /* What a last backslash escapes is in the next block. */
+            walk->at += BLOCK - (escapes >> 63);
     }
     return GOES_ON;
 }
 
 static int skip_blocks_plainly(Walk *walk)
 {
-    return skip_marked(walk, mark_block);
+    return skip_marked(walk, mark_block, judge_block);
 }
 
 WITH_AVX2 static int skip_blocks_avx2(Walk *walk)
 {
-    return skip_marked(walk, mark_block_avx2);
+    return skip_marked(walk, mark_block_avx2, judge_block_avx2);
 }
 
 /* What the processor can; it is asked once. */

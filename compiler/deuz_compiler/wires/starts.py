@@ -37,7 +37,7 @@ PLACES = _places()
 """Where the starts end that a body is looked up by."""
 
 
-class Starts(msgspec.Struct, frozen=True):
+class Starts(msgspec.Struct, frozen=True, gc=False):
     """The starts of one body, as far as it has places: their digests, packed."""
 
     root: bytes

@@ -200,10 +200,16 @@ SAID = st.sampled_from(
         *(b"a", b"words " * 3, b"x" * 15, b"x" * 16, b"n" * 63, b"x" * 64, b"u" * 200),
         *(b"\\n", b'\\"', b"\\\\", b"\\t", b"\\/", b"\\u00e4", b"\\ud83d\\ude00"),
         *("ä".encode(), "→€".encode(), "😀".encode(), b"{", b"]", b","),
+        *("я".encode() * 31, "界".encode() * 20, "😀".encode() * 15),
+        "\u0080\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff".encode(),
     ]
 )
 UNSAID = st.sampled_from(
-    [b"\\x", b"\\ud83d", b"\\u12", b"\x1f", b"\n", b"\x80", b"\xc3", b"\xf0\x9f"]
+    [
+        *(b"\\x", b"\\ud83d", b"\\u12", b"\x1f", b"\n", b"\x80", b"\xc3", b"\xf0\x9f"),
+        *(b"\xc0\xaf", b"\xc1\xbf", b"\xf5\x80\x80\x80", b"\xff", b"\xe2\x82"),
+        *(b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80"),
+    ]
 )
 
 
