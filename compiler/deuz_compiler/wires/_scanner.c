@@ -437,6 +437,69 @@ static int skip_short(Walk *walk)
 }
 #endif
 
+static int holds_plainly(const uint8_t *text, size_t size, Word word)
+{
+    const uint8_t *end = text + size;
+    while ((size_t)(end - text) >= word.length) {
+        text = memchr(text, word.text[0], (size_t)(end - text) - word.length + 1);
+        if (!text)
+            return 0;
+        if (memcmp(text, word.text, word.length) == 0)
+            return 1;
+        text++;
+    }
+    return 0;
+}
+
+#ifdef __SSE2__
+INLINE uint64_t equal_block(const uint8_t *text, uint8_t wanted)
+{
+    uint64_t bits = 0;
+    for (int at = 0; at < BLOCK; at += 16) {
+        __m128i piece = _mm_loadu_si128((const __m128i *)(text + at));
+        bits |= equal_16(piece, (char)wanted) << at;
+    }
+    return bits;
+}
+
+WITH_AVX2 INLINE uint64_t equal_block_avx2(const uint8_t *text, uint8_t wanted)
+{
+    const __m256i *pieces = (const __m256i *)text;
+    return equal_32(_mm256_loadu_si256(pieces), (char)wanted)
+           | equal_32(_mm256_loadu_si256(pieces + 1), (char)wanted) << 32;
+}
+
+/* Look for the word where its first and its last letter are in their places. */
+INLINE int holds_in_blocks(const uint8_t *text, size_t size, Word word,
+                           uint64_t (*equal)(const uint8_t *, uint8_t))
+{
+    size_t behind = word.length - 1, at = 0;
+    for (; size >= at + BLOCK + behind; at += BLOCK) {
+        const uint8_t *block = text + at;
+        uint64_t places = equal(block, word.text[0]);
+        places &= equal(block + behind, word.text[behind]);
+        for (; places; places &= places - 1)
+            if (!memcmp(block + __builtin_ctzll(places), word.text, word.length))
+                return 1;
+    }
+    return holds_plainly(text + at, size - at, word);
+}
+
+static int holds_by_sse2(const uint8_t *text, size_t size, Word word)
+{
+    return holds_in_blocks(text, size, word, equal_block);
+}
+
+WITH_AVX2 static int holds_by_avx2(const uint8_t *text, size_t size, Word word)
+{
+    return holds_in_blocks(text, size, word, equal_block_avx2);
+}
+
+static int (*holds_word)(const uint8_t *, size_t, Word) = holds_by_sse2;
+#else
+static int (*holds_word)(const uint8_t *, size_t, Word) = holds_plainly;
+#endif
+
 /* To be called first: what is there to be used. */
 static void ask_processor(void)
 {
@@ -444,6 +507,7 @@ static void ask_processor(void)
     if (__builtin_cpu_supports("avx2")) {
         skip_blocks = skip_blocks_avx2;
         add_stripes = add_stripes_avx2;
+        holds_word = holds_by_avx2;
     }
 #endif
 }
@@ -1095,7 +1159,31 @@ static PyObject *starts(PyObject *module, PyObject *arguments)
     return packed;
 }
 
+/* Return whether one of the words, which a NUL each ends, stands in this part of a text. */
+static PyObject *holds(PyObject *module, PyObject *arguments)
+{
+    const char *text, *words;
+    Py_ssize_t size, words_size, start, end;
+    Word listed[MOST_NAMES];
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#nny#", &text, &size, &start, &end, &words,
+                          &words_size))
+        return NULL;
+    if (start < 0 || start > end || end > size) {
+        PyErr_SetString(PyExc_ValueError, "holds: not a part of the text");
+        return NULL;
+    }
+    size_t count = read_words((Word){(const uint8_t *)words, (size_t)words_size}, listed,
+                              MOST_NAMES);
+    for (size_t i = 0; i < count; i++)
+        if (listed[i].length
+            && holds_word((const uint8_t *)text + start, (size_t)(end - start), listed[i]))
+            Py_RETURN_TRUE;
+    Py_RETURN_FALSE;
+}
+
 static PyMethodDef methods[] = {
+    {"holds", holds, METH_VARARGS, "See scanner.py."},
     {"scan", scan, METH_VARARGS, "See scanner.py."},
     {"links", links, METH_VARARGS, "See scanner.py."},
     {"starts", starts, METH_VARARGS, "See scanner.py."},

@@ -8,10 +8,12 @@ Rules:
 import re
 
 from deuz_compiler.wires.envelope import Envelope
+from deuz_compiler.wires.scanner import holds
 
 _LIFETIME = re.compile(
     rb'"(?:ttl|prompt_cache_retention|keep_alive)"\s*:\s*"(\d{1,3})([mh])"'
 )
+_NAMES = b'cache_\0"keep_alive"\0'
 _SHORTEST = len('"ttl":"5m"')
 _UNIT_SECONDS = {b"m": 60.0, b"h": 3600.0}
 # Ollama unloads a model after five idle minutes, and its cache with it.
@@ -54,9 +56,7 @@ def _longest_in(text: bytes, start: int, end: int) -> float:
         return 0.0
     # Few requests name one: a search for words is much cheaper than the pattern. Each
     # member that is or holds a lifetime has the first in its name, but Ollama's.
-    if text.find(b"cache_", start, end) < 0 and (
-        text.find(b'"keep_alive"', start, end) < 0
-    ):
+    if not holds(text, start, end, _NAMES):
         return 0.0
     found = _LIFETIME.finditer(text, start, end)
     return max([int(each[1]) * _UNIT_SECONDS[each[2]] for each in found], default=0.0)

@@ -39,6 +39,11 @@ Starts = Callable[[bytes, bytes], bytes]
 `starts.py` makes them.
 """
 
+Holds = Callable[[bytes, int, int, bytes], bool]
+"""Takes a text, start and end of a part of it, and words that a NUL each ends. Tells
+whether one of these stands there.
+"""
+
 
 class Scanner(msgspec.Struct, frozen=True, gc=False):
     """What was compiled."""
@@ -46,6 +51,7 @@ class Scanner(msgspec.Struct, frozen=True, gc=False):
     scan: Scan
     links: Links
     starts: Starts
+    holds: Holds
 
 
 @lru_cache(maxsize=2)
@@ -53,7 +59,15 @@ def load_scanner(name: str = _NAME) -> Scanner | None:
     """Return the scanner; None if it was not built, or not from this source."""
     try:
         module = importlib.import_module(name)
-        return Scanner(module.scan, module.links, module.starts)
+        return Scanner(module.scan, module.links, module.starts, module.holds)
     except (ImportError, AttributeError):
         # Not built, or built from an earlier source.
         return None
+
+
+def holds(text: bytes, start: int, end: int, words: bytes) -> bool:
+    """Tell whether one of the words, each with a NUL behind it, stands in this part."""
+    scanner = load_scanner()
+    if scanner is not None:
+        return scanner.holds(text, start, end, words)
+    return any(text.find(word, start, end) >= 0 for word in words.split(b"\0")[:-1])

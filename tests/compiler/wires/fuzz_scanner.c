@@ -55,6 +55,27 @@ static int is_alike(const Found *one, const Found *other)
     return 1;
 }
 
+/* Look for a word in a text of its very size, by all means that there are. */
+static void try_words(void)
+{
+    static const char letters[] = "ab\"_";
+    size_t size = below(300), length = 1 + below(9), at;
+    uint8_t *text = malloc(size ? size : 1), *word = malloc(length);
+    for (at = 0; at < size; at++)
+        text[at] = (uint8_t)letters[below(2 + below(3))];
+    for (at = 0; at < length; at++)
+        word[at] = (uint8_t)letters[below(2)];
+    int is_held = holds_plainly(text, size, (Word){word, length});
+    if (holds_word(text, size, (Word){word, length}) != is_held)
+        abort();
+#ifdef __SSE2__
+    if (holds_by_sse2(text, size, (Word){word, length}) != is_held)
+        abort();
+#endif
+    free(word);
+    free(text);
+}
+
 /* Write the starts of a body of any size, by all means that there are; they are alike. */
 static void try_starts(const Hashing *hashing)
 {
@@ -101,6 +122,8 @@ int main(int count, char **arguments)
         int from = (int)below(3);
         if (i % 1000 == 0)
             try_starts(&spec.hashing);
+        if (i % 10 == 0)
+            try_words();
         at = from == WHOLE ? 0 : below(size + 1);
         if (below(2) && from != WHOLE)
             at = 0;

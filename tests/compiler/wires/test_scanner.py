@@ -9,7 +9,7 @@ from xxhash import xxh3_128_digest
 
 from deuz_compiler.wires import scanner as module
 from deuz_compiler.wires.glancing import make_glance
-from deuz_compiler.wires.scanner import Columns, load_scanner
+from deuz_compiler.wires.scanner import Columns, holds, load_scanner
 from deuz_compiler.wires.scanning import quick_tokens
 from deuz_compiler.wires.turns import DIGEST_BYTES, UNREAD, pack_tokens, place_in
 
@@ -135,6 +135,35 @@ def test_links_are_hashes_of_the_last_one_and_a_digest(
         expected.append(scope + link)
 
     assert BUILT.links(scope, start[8:], b"".join(digests)) == tuple(expected)
+
+
+@given(
+    st.lists(st.sampled_from([b"a", b"b", b"ab", b"x" * 70, b"aab"]), max_size=40),
+    st.lists(st.sampled_from([b"a", b"ab", b"abab", b"aabx", b"q"]), max_size=3),
+    st.integers(0, 300),
+    st.integers(0, 300),
+)
+def test_a_word_is_found_where_it_stands(
+    pieces: list[bytes], words: list[bytes], start: int, more: int
+) -> None:
+    text = b"".join(pieces)
+    start = min(start, len(text))
+    end = min(start + more, len(text))
+    listed = b"".join([word + b"\0" for word in words])
+
+    is_there = any(word in text[start:end] for word in words)
+
+    assert holds(text, start, end, listed) == is_there
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "load_scanner", lambda: None)
+        assert holds(text, start, end, listed) == is_there
+
+
+@pytest.mark.parametrize("part", [(-1, 1), (2, 1), (0, 4)])
+def test_what_is_no_part_of_the_text_is_not_searched(part: tuple[int, int]) -> None:
+    assert BUILT is not None
+    with pytest.raises(ValueError, match="holds"):
+        BUILT.holds(b"abc", *part, b"a\0")
 
 
 @pytest.mark.parametrize("sizes", [(7, 16, 16), (8, 15, 16), (8, 16, 17)])
