@@ -220,11 +220,12 @@ def weigh_usage(
     expected = _expected_tokens(verdict, latest)
     if expected is None or usage is None or usage.cache_read is None or latest is None:
         return verdict
-    missed = max(0, expected - usage.cache_read)
+    missed = expected - usage.cache_read
+    missed = missed if missed > 0 else 0
     weighed = msgspec.structs.replace(
         verdict, expected_tokens=expected, missed_tokens=missed
     )
-    is_small = missed <= max(_SLACK_TOKENS, expected * _SLACK_PERCENT // 100)
+    is_small = missed <= _SLACK_TOKENS or (missed <= expected * _SLACK_PERCENT // 100)
     if verdict.verdict == "broken" or is_small:
         return weighed
     is_late = now - latest.at > latest.ttl_seconds

@@ -53,7 +53,7 @@ class Window:
         if self.total_tokens is not None:
             beside = self.total_tokens - output_tokens
             room = beside if room is None else min(room, beside)
-        return max(0, room or 0)
+        return room if room is not None and room > 0 else 0
 
 
 class Models:

@@ -180,7 +180,9 @@ def learn_call(story: Story, finished: RequestFinished, runtime: Runtime) -> Non
     frontier = _frontier(story.call.target.api, usage)
     if frontier is not None and compiled.sighting is not None:
         # What ended this request alone is not at the front of the next one.
-        frontier = max(0, min(frontier, (total or frontier) - compiled.tail_tokens))
+        most = (total or frontier) - compiled.tail_tokens
+        frontier = most if most < frontier else frontier
+        frontier = frontier if frontier > 0 else 0
         runtime.tracker.note_frontier(compiled.sighting.conversation, frontier)
 
 
