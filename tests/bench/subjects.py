@@ -5,8 +5,11 @@ Rules:
 - `direct` is no process: the load goes to the upstream itself.
 - Sources have time to answer: one that is late at a full load rests, and what is
   measured is a sidecar that does not search.
+- A folder is looked at by the clock. Where instructions are counted of what follows a
+  search, records that stand in the config take its place.
 """
 
+import json
 import shutil
 import subprocess
 import sys
@@ -50,8 +53,7 @@ models:
 context:
   budget: {{max_tokens: 320}}
   refresh: {{max_passes: 1000, deadline_ms: 5000}}
-  sources:
-    - {{id: notes, kind: rag, type: files, path: "{folder}/notes"}}
+  sources: [{source}]
 telemetry: {{otlp: {{endpoint: "http://127.0.0.1:{upstream}"}}}}
 """
 
@@ -98,6 +100,15 @@ def make_compile(folder: Path, ports: Ports) -> list[str]:
     return _make_sidecar(folder, ports, mode="compile")
 
 
+def make_compile_unclocked(folder: Path, ports: Ports) -> list[str]:
+    """Return the command of the sidecar that places one record on each user turn."""
+    texts = bodies.make_documents(bodies.PLACED_STEPS)
+    records = [{"id": f"note-{at}", "text": text} for at, text in enumerate(texts)]
+    # Any JSON is YAML.
+    source = {"id": "notes", "kind": "rag", "type": "static", "records": records}
+    return _make_sidecar(folder, ports, mode="compile", source=json.dumps(source))
+
+
 SUBJECTS = (
     Subject("nginx", make_nginx),
     Subject("aio-floor", make_floor),
@@ -120,19 +131,26 @@ def build_native(folder: Path) -> None:
         subprocess.run(command, check=True)
 
 
-def _make_sidecar(folder: Path, ports: Ports, *, mode: str) -> list[str]:
-    notes = folder / "notes"
-    notes.mkdir()
-    for number, text in enumerate(bodies.make_documents(200)):
-        (notes / f"{number:03}.md").write_text(text)
+def _make_sidecar(
+    folder: Path, ports: Ports, *, mode: str, source: str | None = None
+) -> list[str]:
     config = folder / "deuz.yaml"
     config.write_text(
         SIDECAR_CONFIG.format(
-            folder=folder,
             port=ports.own,
             admin=ports.admin,
             upstream=ports.upstream,
             mode=mode,
+            source=source or _make_notes(folder),
         )
     )
     return [sys.executable, "-m", "deuz_proxy", "run", "--config", str(config)]
+
+
+def _make_notes(folder: Path) -> str:
+    """Write notes to search in, and return the source that does."""
+    notes = folder / "notes"
+    notes.mkdir()
+    for number, text in enumerate(bodies.make_documents(200)):
+        (notes / f"{number:03}.md").write_text(text)
+    return f'{{id: notes, kind: rag, type: files, path: "{notes}"}}'
