@@ -98,8 +98,7 @@ class Outgoing(msgspec.Struct, frozen=True):
         return self.before + length + self.behind
 
 
-Change = tuple[tuple[bytes, bytes], tuple[bytes, bytes]]
-"""A line of a head, and the one that stands in its place."""
+Change = tuple[tuple[bytes, bytes], tuple[bytes, bytes]]  # One line for another.
 
 
 class Letterhead:
@@ -325,8 +324,8 @@ class Compiled(msgspec.Struct, frozen=True):
 class Sent(msgspec.Struct, frozen=True):
     """An answer whose head is here and, if it was held, its first chunks too.
 
-    `rest` yields what has not been read yet. `overflow` is known before the client has
-    seen a byte.
+    `rest` yields what was not read yet. `overflow` is known before the client has seen
+    a byte. One that `is_whole` is held in one piece.
     """
 
     reply: Reply
@@ -337,6 +336,7 @@ class Sent(msgspec.Struct, frozen=True):
     is_accepted: bool
     call: UpstreamCall
     overflow: OverflowSignal | None = None
+    is_whole: bool = False
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -80,14 +80,19 @@ class Ledger(Protocol):
     """Where surface operations live, by the lineage of their position.
 
     `read` answers one tuple for each key, empty where nothing is stored, in one round
-    trip. `commit` replaces what a key holds; but that a turn stays bare is only kept
-    where nothing is, and an equal commit changes nothing. `rewrite` changes every
-    entry, which is no use of it, and returns how many operations are other ones now.
+    trip. `read_here` answers at once, by the places of those keys that hold something;
+    None where that is to be waited for. `commit` replaces what a key holds; but that a
+    turn stays bare is only kept where nothing is, and an equal commit changes nothing.
+    `rewrite` changes every entry, which is no use of it, and returns how many
+    operations are other ones now.
 
     Raises:
         StoreFailed: the store did not answer.
     """
 
+    def read_here(
+        self, keys: Sequence[bytes]
+    ) -> Mapping[int, tuple[Operation, ...]] | None: ...
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]: ...
     async def commit(
         self, operations: Mapping[bytes, tuple[Operation, ...]]

@@ -32,7 +32,7 @@ from deuz_proxy.stages.admit import (
 )
 from deuz_proxy.stages.compile import compile_call
 from deuz_proxy.stages.forward import forward_call
-from deuz_proxy.stages.recall import is_recall_due, recall_context
+from deuz_proxy.stages.recall import is_recall_due, recall_context, recall_here
 from deuz_proxy.stages.relay import Relay
 from deuz_proxy.stages.settle import (
     Story,
@@ -80,7 +80,7 @@ async def _run(story: Story, client: Client, runtime: Runtime) -> None:
     watch.enter("recall")
     # Most requests have nothing to wait for here, nor a coroutine to do it.
     known = (
-        await _recalled(call, runtime)
+        _recalled_here(call, runtime) or await _recalled(call, runtime)
         if is_recall_due(call, runtime)
         else NOTHING_KNOWN
     )
@@ -173,6 +173,13 @@ def _understood(call: Call, runtime: Runtime) -> Call:
     except Exception as fault:  # noqa: BLE001  # Fail open: forwarded, not understood.
         _count_fault(call, "admit", fault, runtime)
         return replace(call, passthrough="fault")
+
+
+def _recalled_here(call: Call, runtime: Runtime) -> Known | None:
+    try:
+        return recall_here(call, runtime)
+    except Exception:  # noqa: BLE001  # The way that waits meets it too, and counts it.
+        return None
 
 
 async def _recalled(call: Call, runtime: Runtime) -> Known:

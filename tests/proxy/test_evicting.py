@@ -177,6 +177,9 @@ class Changing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    def read_here(self, keys: Any) -> None:
+        """Say that it is to be waited for."""
+
     async def read(self, keys: Any) -> list[tuple[Operation, ...]]:
         found = await self._inner.read(keys)
         return [

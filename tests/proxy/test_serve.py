@@ -138,6 +138,9 @@ class BrokenLedger:
         self.reads, self.commits = reads, commits
         self.held: dict[bytes, tuple[Operation, ...]] = {}
 
+    def read_here(self, keys: Sequence[bytes]) -> None:
+        """Say that it is to be waited for."""
+
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         if self.reads:
             raise StoreFailed(store="test", operation="read")
@@ -243,6 +246,9 @@ class BrokenEstimates(Estimates):
 
 class OddLedger:
     """A ledger that fails in a way its port does not know."""
+
+    def read_here(self, keys: Sequence[bytes]) -> None:
+        """Say that it is to be waited for."""
 
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         raise ZeroDivisionError("secret")

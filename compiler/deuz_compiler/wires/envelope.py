@@ -84,13 +84,14 @@ def lower(body: bytes, edits: tuple[Edit, ...]) -> bytes:
     """
     if not edits:
         return body
-    pieces = []
+    # Views: a piece is copied once, into its place.
+    view = memoryview(body)
+    pieces: list[bytes | memoryview] = []
     position = 0
     for edit in edits:
-        pieces.append(body[position : edit.start])
-        pieces.append(edit.text)
+        pieces += (view[position : edit.start], edit.text)
         position = edit.end
-    pieces.append(body[position:])
+    pieces.append(view[position:])
     return b"".join(pieces)
 
 

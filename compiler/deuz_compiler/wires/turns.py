@@ -9,6 +9,7 @@ Rules:
 import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import compress, count
 from typing import overload
 
 import msgspec
@@ -118,8 +119,8 @@ class Turns(msgspec.Struct, frozen=True, gc=False, array_like=True, eq=False):  
     @property
     def fresh(self) -> tuple[int, ...]:
         """Which of them are fresh, by index."""
-        fresh = {kind for kind, peek in enumerate(self.peeks) if peek.is_fresh}
-        return tuple([at for at, kind in enumerate(self.kinds) if kind in fresh])
+        told = bytes([peek.is_fresh for peek in self.peeks]).ljust(UNREAD + 1, b"\0")
+        return tuple(compress(count(), self.kinds.translate(told)))
 
     def followed_by(self, others: "Turns") -> "Turns":
         """Return these turns and the others behind them.

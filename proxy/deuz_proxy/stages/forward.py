@@ -66,6 +66,9 @@ async def forward_call(
     sent = _sent(call, reply, runtime, (started_at, runtime.monotonic() - start))
     if not is_guarded(call, runtime):
         return sent
+    if (body := reply.body_here()) is not None:
+        # Most answers that are no stream: there is nothing to wait for.
+        return _whole(sent, body)
     try:
         with watch.waiting():
             return await _hold(sent)
@@ -128,16 +131,30 @@ def _sent(
     )
 
 
+def _whole(sent: Sent, body: bytes) -> Sent:
+    """Return an answer that is all here as held; recognise an overflow in it."""
+    plain = sent.decode(body)
+    sent.meter.feed(plain)
+    meter = ClosedMeter(sent.meter.close(), sent.meter.decisive)
+    held = replace(sent, held=(body,), meter=meter, is_whole=True)
+    return _recognised(held, plain)
+
+
 async def _hold(sent: Sent) -> Sent:
     """Read until the answer shows what it is; recognise an overflow in it."""
+    if sent.reply.status >= _FIRST_BAD:
+        return _recognised(*await _read(sent, lambda: False))
+    first = sent
+    return _recognised(*await _read(sent, lambda: _is_decided(first)))
+
+
+def _recognised(sent: Sent, plain: bytes) -> Sent:
+    """Return the answer with the overflow that it tells of; `plain` is what it says."""
     status = sent.reply.status
     if status >= _FIRST_BAD:
-        sent, plain = await _read(sent, lambda: False)
         headers = text_headers(sent.reply.headers)
         signal = recognise_overflow(status, plain, headers=headers)
         return replace(sent, overflow=signal)
-    first = sent
-    sent, _ = await _read(sent, lambda: _is_decided(first))
     if sent.meter.decisive != "error":
         return sent
     facts = sent.meter.close()

@@ -43,6 +43,7 @@ from deuz_proxy.runtime import Runtime
 
 _COMPILING = ("shadow", "compile")
 _LONGEST_QUERY = 2000
+_NOTES = b"x-deuz-working-memory"
 _DECIDING = frozenset({Append, Bare})
 
 Answer = tuple[SourceAnswer, Sequence[Candidate]]
@@ -51,6 +52,24 @@ Answer = tuple[SourceAnswer, Sequence[Candidate]]
 def is_recall_due(call: Call, runtime: Runtime) -> bool:
     """Tell whether anything is to be recalled: of the ledger, or what others saw."""
     return runtime.shared is not None or _is_compiled(call)
+
+
+def recall_here(call: Call, runtime: Runtime) -> Known | None:
+    """Return what is known of a request that asks nothing; None if it is to wait.
+
+    Most turns of an agent, with a ledger in the process. Else `recall_context` tells.
+    """
+    envelope = call.envelope
+    is_waiting = runtime.shared is not None or _may_have_notes(call, runtime)
+    if envelope is None or is_waiting or place_for_context(envelope) is not None:
+        return None
+    first = envelope.lead
+    found = runtime.ledger.read_here(call.ledger_keys[first:])
+    if found is None:
+        return None
+    operations = {first + at: held for at, held in found.items()} if first else found
+    undecided = _undecided(call, operations) if runtime.sources else ()
+    return Known(operations, undecided=undecided)
 
 
 async def recall_context(call: Call, runtime: Runtime) -> Known:
@@ -99,9 +118,9 @@ async def _read_notes(call: Call, runtime: Runtime) -> Snapshot | None:
     Raises:
         StoreFailed: the store failed, and the route fails closed.
     """
-    named = header(call.headers, b"x-deuz-working-memory")
-    if runtime.notes is None or (named is None and runtime.notes.is_known_empty):
+    if runtime.notes is None or not _may_have_notes(call, runtime):
         return None
+    named = header(call.headers, _NOTES)
     try:
         async with asyncio.timeout(runtime.config.context.refresh.deadline_ms / 1000):
             return await _notes(call, runtime.notes, runtime, named)
@@ -110,6 +129,13 @@ async def _read_notes(call: Call, runtime: Runtime) -> Snapshot | None:
             raise StoreFailed(store="memory", operation="load") from fault
         runtime.notice(FaultCaught(call.target.route, "recall", StoreFailed.code))
         return None
+
+
+def _may_have_notes(call: Call, runtime: Runtime) -> bool:
+    """Tell whether there may be working memory to be read."""
+    if runtime.notes is None:
+        return False
+    return not runtime.notes.is_known_empty or header(call.headers, _NOTES) is not None
 
 
 async def _notes(
@@ -207,14 +233,13 @@ def _undecided(
     """Return the user's turns of which the ledger does not know what stands behind."""
     fresh = call.envelope.turns.fresh if call.envelope else ()
     # Asked here and not by name: each turn of the user's in a history is a call less.
-    return tuple(
-        [
-            index
-            for index in fresh
-            if index not in operations
-            or _DECIDING.isdisjoint(map(type, operations[index]))
-        ]
-    )
+    unsure = [
+        index
+        for index in fresh
+        # Nearly always the only operation.
+        if index not in operations or type(operations[index][0]) not in _DECIDING
+    ]
+    return tuple([turn for turn in unsure if not _is_decided(operations.get(turn, ()))])
 
 
 def _asked_sources(

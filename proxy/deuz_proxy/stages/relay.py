@@ -48,14 +48,16 @@ class Relay:
         try:
             if reply.status == _SWITCHED:
                 return await self._tunnel()
-            body = None if self._sent.held else reply.body_here()
+            body = self._body_here()
             if body is None:
                 await self._in_pieces()
             else:
                 self._write_whole(body)
                 if self._client.is_slow:
                     await self._client.drain()
-                self._meter(body)
+                # What was held has been metered already.
+                if not self._sent.is_whole:
+                    self._meter(body)
             self._is_through = True
             self._client.finish()
         except UpstreamBroken as fault:
@@ -88,6 +90,13 @@ class Relay:
     @property
     def _whole(self) -> str:
         return "upstream_error" if self._is_bad else "ok"
+
+    def _body_here(self) -> bytes | None:
+        """Return the whole body, if it was held or is here."""
+        held = self._sent.held
+        if self._sent.is_whole:
+            return held[0]
+        return None if held else self._sent.reply.body_here()
 
     def _write_whole(self, body: bytes) -> None:
         """Hand the answer on with its body, which is all here."""

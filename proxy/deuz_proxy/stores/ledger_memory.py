@@ -52,22 +52,26 @@ class MemoryLedger:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._held_bytes = 0
 
-    async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
-        """Return one tuple for each key, empty where nothing is stored."""
+    def read_here(self, keys: Sequence[bytes]) -> Mapping[int, tuple[Operation, ...]]:
+        """Return what is held, by the places of the keys that hold something."""
         now = self._clock()
         self._expire(now)
         # Most turns of a long history hold nothing: a miss is one look-up.
-        held = self._entries
-        hits = [at for at, key in enumerate(keys) if key in held]
-        found: list[tuple[Operation, ...]] = [()] * len(keys)
-        for at in hits:
+        held, use = self._entries, self._entries.move_to_end
+        found: dict[int, tuple[Operation, ...]] = {}
+        for at in [at for at, key in enumerate(keys) if key in held]:
             key = keys[at]
             entry = held[key]
             entry.used_at = now
-            held.move_to_end(key)
+            use(key)
             found[at] = entry.operations
-        self._say("read", len(hits))
+        self._say("read", len(found))
         return found
+
+    async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
+        """Return one tuple for each key, empty where nothing is stored."""
+        found = self.read_here(keys)
+        return [found.get(at, ()) for at in range(len(keys))]
 
     async def commit(self, operations: Mapping[bytes, tuple[Operation, ...]]) -> None:
         """Replace what each key holds; an empty tuple removes the key.
@@ -125,7 +129,9 @@ class MemoryLedger:
 
     def _expire(self, now: float) -> None:
         oldest = now - self._bounds.ttl_seconds
-        self._evict(lambda: self._first().used_at <= oldest)
+        # Asked at each reading, while hardly any finds something to put out.
+        if self._entries and self._first().used_at <= oldest:
+            self._evict(lambda: self._first().used_at <= oldest)
 
     def _squeeze(self) -> None:
         bounds = self._bounds
@@ -150,13 +156,4 @@ class MemoryLedger:
 
     def _say(self, op: str, count: int, *, status: str = "ok") -> None:
         entries, held_bytes = len(self._entries), self._held_bytes
-        self._tell(
-            LedgerUsed(
-                op=op,
-                status=status,
-                store=STORE,
-                count=count,
-                entries=entries,
-                bytes=held_bytes,
-            )
-        )
+        self._tell(LedgerUsed(op, status, STORE, count, entries, held_bytes))

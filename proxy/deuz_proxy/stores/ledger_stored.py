@@ -52,6 +52,11 @@ class StoredLedger:
         # Uses that the store does not know of yet.
         self._touched: dict[bytes, float] = {}
 
+    def read_here(
+        self, keys: Sequence[bytes]
+    ) -> Mapping[int, tuple[Operation, ...]] | None:
+        """Return None: a store is waited for."""
+
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         """Return one tuple for each key, empty where nothing is stored."""
         if not keys:

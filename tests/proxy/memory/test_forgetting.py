@@ -228,8 +228,8 @@ class FailingLedger:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self.read, self.commit = ledger.read, ledger.commit
-        self.close = ledger.close
+        self.read, self.read_here = ledger.read, ledger.read_here
+        self.commit, self.close = ledger.commit, ledger.close
         self._is_down = True
 
     async def rewrite(self, change: Any) -> int:

@@ -229,3 +229,28 @@ def test_header_lines_as_text_have_lower_case_names_and_the_last_value() -> None
     lines = [(b"X-A", b"1"), (b"x-a", b"\xff")]
 
     assert text_headers(lines) == {"x-a": "\u00ff"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        anthropic_answer("Fine."),
+        anthropic_overflow(),
+        replace(anthropic_overflow(), status=200),
+        Said(500, (b'{"type":"error","error":{"type":"api_error"}}',)),
+        Said(200, (START + CONTENT + CONTENT,), EVENTS),
+        Said(200, (b"a",), (*EVENTS, (b"content-encoding", b"made-up"))),
+    ],
+)
+async def test_an_answer_that_is_here_is_judged_like_one_that_comes(
+    runtime: Runtime, said: Said
+) -> None:
+    comes = await forwarded(runtime, said)
+    here = await forwarded(runtime, replace(said, is_here=True))
+
+    assert here.is_whole
+    assert here.held == said.chunks
+    assert here.overflow == comes.overflow
+    assert here.is_accepted == comes.is_accepted
+    assert here.meter.decisive == comes.meter.decisive
+    assert here.meter.close() == comes.meter.close()

@@ -3,15 +3,20 @@ from typing import Any
 
 import pytest
 
-from deuz_compiler import (
-    Candidate,
-)
+from deuz_compiler import Bare, Candidate, Prune
 from deuz_proxy.calls import Call, Known
+from deuz_proxy.config.memory import IN_PROCESS
+from deuz_proxy.memory.working import WorkingMemory
+from deuz_proxy.observe.events import LedgerUsed
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.stages.recall import recall_context
+from deuz_proxy.sources.words import words_of
+from deuz_proxy.stages.recall import recall_context, recall_here
+from deuz_proxy.stores.memory_build import open_memory
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
+    tool_result,
+    tool_use,
     user,
 )
 from deuz_testing.conversation import (
@@ -345,3 +350,70 @@ async def test_a_quoted_history_to_be_condensed_is_passed_through_and_told(
     await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
 
     assert (source.asked, told.last.passthrough) == ([], "compaction")
+
+
+def _result(call_id: str, *more: Any) -> list[Any]:
+    asked = {"role": "assistant", "content": [tool_use(call_id)]}
+    return [asked, {"role": "user", "content": [tool_result(call_id, "x"), *more]}]
+
+
+@pytest.mark.parametrize("sources", [[], [FixedSource()]])
+@pytest.mark.parametrize("mode", ["compile", "shadow"])
+async def test_what_is_known_of_a_tool_result_is_here_and_what_waiting_tells(
+    told: Told, mode: str, sources: list[FixedSource]
+) -> None:
+    turns = [*TURNS[:3], *_result("a"), *_result("b")]
+    runtime = make_runtime(make_config(mode=mode), told, sources=sources)
+    call = await call_of(runtime, turns)
+    keys = call.ledger_keys
+    await runtime.ledger.commit(
+        {keys[0]: (append("a"),), keys[2]: (Prune(((0, b"cut"),)), Bare())}
+    )
+
+    known = recall_here(call, runtime)
+
+    assert known == await recall_context(call, runtime)
+    assert known is not None
+    assert list(known.operations) == [0, 2]
+    # Both were told as a reading.
+    assert [used.op for used in told.of(LedgerUsed)] == ["commit", "read", "read"]
+
+
+@pytest.mark.parametrize("is_undecided", [False, True])
+async def test_turns_of_which_nothing_is_known_are_told_here_too(
+    told: Told, source: FixedSource, is_undecided: bool
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+    call = await call_of(runtime, [*TURNS[:3], *_result("a")])
+    held = Prune(((0, b"cut"),)) if is_undecided else Bare()
+    await runtime.ledger.commit({call.ledger_keys[0]: (held,)})
+
+    known = recall_here(call, runtime)
+
+    assert known is not None
+    assert known.undecided == ((0, 2) if is_undecided else (2,))
+
+
+@pytest.mark.parametrize(
+    ("turns", "lines"),
+    [
+        (TURNS, ()),
+        ([*TURNS[:3], *_result("a")], ((b"x-deuz-working-memory", b"mine"),)),
+    ],
+)
+async def test_what_asks_a_source_or_the_store_of_notes_is_to_be_waited_for(
+    told: Told,
+    source: FixedSource,
+    turns: list[Any],
+    lines: tuple[tuple[bytes, bytes], ...],
+) -> None:
+    records = await open_memory(IN_PROCESS, words_of=words_of)
+    notes = WorkingMemory(records, clock=lambda: 0.0)
+    await notes.is_in_use()
+    runtime = make_runtime(make_config(), told, sources=[source], notes=notes)
+
+    assert recall_here(await call_of(runtime, turns, *lines), runtime) is None
+
+    # Nothing was read, and nobody was told that it was.
+    assert not told.of(LedgerUsed)
+    await records.close()

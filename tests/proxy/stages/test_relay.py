@@ -60,7 +60,11 @@ def meter(stream: Stream) -> ReplyMeter:
 
 
 def sent(
-    said: Said, client: Journal, *held: bytes, by: ReplyMeter | None = None
+    said: Said,
+    client: Journal,
+    *held: bytes,
+    by: ReplyMeter | None = None,
+    is_whole: bool = False,
 ) -> Sent:
     reply = ScriptedReply(said)
     return Sent(
@@ -71,13 +75,18 @@ def sent(
         decode=client.decode,
         is_accepted=True,
         call=UpstreamCall(0.0, 0.0, said.status, None),
+        is_whole=is_whole,
     )
 
 
 def relay(
-    said: Said, client: Journal, *held: bytes, by: ReplyMeter | None = None
+    said: Said,
+    client: Journal,
+    *held: bytes,
+    by: ReplyMeter | None = None,
+    is_whole: bool = False,
 ) -> tuple[Relay, ScriptedReply]:
-    made = sent(said, client, *held, by=by)
+    made = sent(said, client, *held, by=by, is_whole=is_whole)
     assert isinstance(made.reply, ScriptedReply)
     times = iter(range(1000))
     return Relay(made, client, Watch(lambda: float(next(times)))), made.reply
@@ -127,6 +136,19 @@ async def test_a_client_that_leaves_an_answer_that_is_here_has_it_once_it_was_wr
 
     assert reply.is_closed
     assert totals.outcome == outcome
+
+
+async def test_an_answer_held_whole_goes_out_at_once_and_is_not_metered_again() -> None:
+    client = Journal()
+    way, reply = relay(Said(200, (), HEADERS), client, b"all", is_whole=True)
+
+    totals = await way.run()
+
+    assert client.steps == ["client all"]
+    assert client.is_finished
+    assert reply.is_closed
+    assert (totals.outcome, totals.response_bytes) == ("ok", 3)
+    assert totals.first_byte_seconds is not None
 
 
 async def test_what_comes_while_a_client_is_slow_waits_for_what_came_before() -> None:

@@ -107,6 +107,15 @@ class LedgerSuite:
 
         assert list(found) == [(append("c"),), (), (append("a"),), (append("c"),)]
 
+    async def test_what_is_here_is_what_is_read(self, ledger: Ledger) -> None:
+        keys = [key(3), key(2), key(1), key(3)]
+        await ledger.commit({key(1): (append("a"),), key(3): (append("c"),)})
+
+        here = ledger.read_here(keys)
+
+        read = enumerate(await ledger.read(keys))
+        assert here in (None, {place: held for place, held in read if held})
+
     async def test_a_commit_replaces_what_the_key_held(self, ledger: Ledger) -> None:
         await ledger.commit({key(1): (append("old"),)})
         await ledger.commit({key(1): (append("new"),)})
