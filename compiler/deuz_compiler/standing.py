@@ -98,12 +98,13 @@ def put_back(
     blocks = _blocks(operations)
     if blocks is None or len(blocks) != len(standing.marks):
         return None
+    digest_of = xxhash.xxh3_128_digest
     edits = []
     for mark, block in zip(standing.marks, blocks, strict=True):
-        text = block.append.text
-        if block.turn != mark.turn or xxhash.xxh3_128_digest(text) != mark.digest:
+        text, at = block.append.text, mark.at
+        if block.turn != mark.turn or digest_of(text) != mark.digest:
             return None
-        edits.append(Edit(mark.at, mark.at, mark.before + text + mark.behind))
+        edits.append(Edit(at, at, mark.before + text + mark.behind))
     turns, first = envelope.turns, standing.marks[-1].turn + 1
     rest = (Run(first, len(turns)),) if first < len(turns) else ()
     return Surface(tuple(edits), (*standing.pieces, *rest), tuple(blocks), turns=turns)

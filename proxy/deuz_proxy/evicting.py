@@ -17,8 +17,9 @@ _CAUSE = "evicted"
 
 def tell_evicted(call: Call, known: Known, compiled: Compiled) -> Compiled:
     """Name the cause of a break of ours, if it is that the ledger holds less."""
-    verdicts = (compiled.verdict, compiled.tried_verdict)
-    is_due = any(v is not None and v.cause == UNEXPLAINED for v in verdicts)
+    is_due = _is_unexplained(compiled.verdict) or _is_unexplained(
+        compiled.tried_verdict
+    )
     if not is_due or not _holds_less(call, known, compiled):
         return compiled
     return replace(
@@ -40,7 +41,11 @@ def _holds_less(call: Call, known: Known, compiled: Compiled) -> bool:
     return sum(turn < end for turn in known.operations) < latest.entries
 
 
+def _is_unexplained(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.cause == UNEXPLAINED
+
+
 def _named(verdict: Verdict | None) -> Verdict | None:
-    if verdict is None or verdict.cause != UNEXPLAINED:
+    if verdict is None or not _is_unexplained(verdict):
         return verdict
     return replace(verdict, cause=_CAUSE)

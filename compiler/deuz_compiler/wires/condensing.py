@@ -9,6 +9,7 @@ Rules:
 """
 
 from deuz_compiler.wires.envelope import Envelope
+from deuz_compiler.wires.scanner import holds
 
 # As of the clients' sources: a word of theirs that nobody else asks a question with.
 _ASKING = (
@@ -23,6 +24,7 @@ _ASKING = (
     # aider, as the system text.
     b"summarize this partial conversation about",
 )
+_WORDS = b"".join([words + b"\0" for words in _ASKING])
 # At either end of a text: such a request may quote a whole history, and costs no more.
 _END_BYTES = 16_384
 
@@ -34,15 +36,15 @@ def asks_to_condense(envelope: Envelope) -> bool:
     places = [turns.place(index) for index in asking]
     if envelope.system is not None:
         places.append((envelope.system.start, envelope.system.end))
-    return any(_is_asking(envelope.body, start, end) for start, end in places)
+    # A loop: of each request it is asked, and each step of `any` is a call.
+    for start, end in places:  # noqa: SIM110
+        if _is_asking(envelope.body, start, end):
+            return True
+    return False
 
 
 def _is_asking(body: bytes, start: int, end: int) -> bool:
     if end - start > 2 * _END_BYTES:
         ends = ((start, start + _END_BYTES), (end - _END_BYTES, end))
         return any(_is_asking(body, *place) for place in ends)
-    # A loop: of each request it is asked, and each step of `any` is a call.
-    for words in _ASKING:  # noqa: SIM110
-        if body.find(words, start, end) >= 0:
-            return True
-    return False
+    return holds(body, start, end, _WORDS)
