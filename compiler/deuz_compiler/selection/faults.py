@@ -177,8 +177,18 @@ def _policy_faults(policy: Policy) -> Iterator[str]:
     """Yield what is wrong with a policy; ranges only where every type is right."""
     fields = msgspec.to_builtins(policy)
     mistyped: list[str] = []
-    load_record(Policy, fields, where="policy", faults=mistyped)
+    if not _is_well_typed(fields):
+        load_record(Policy, fields, where="policy", faults=mistyped)
     yield from mistyped or _range_faults(policy)
+
+
+def _is_well_typed(fields: object) -> bool:
+    """Tell whether a policy can be made of these fields: at once, not one by one."""
+    try:
+        msgspec.convert(fields, Policy)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def _range_faults(policy: Policy) -> Iterator[str]:

@@ -1,8 +1,11 @@
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from deuz_compiler.errors import MalformedInput
 from deuz_compiler.records.candidate import Candidate
+from deuz_compiler.records.loading import load_record
 from deuz_compiler.records.policy import Overhead, Policy, Share
 from deuz_compiler.selection.faults import Sifted, input_faults, sift
 
@@ -237,3 +240,33 @@ def test_faulty_policy_is_an_error_even_where_records_would_be_left_out(
     policy = msgspec.structs.replace(LENIENT, **fields)
 
     assert faults(policy=policy) == (f"policy: {fault}",)
+
+
+@given(
+    fields=st.dictionaries(
+        st.sampled_from(msgspec.structs.fields(Policy)).map(lambda each: each.name),
+        st.one_of(
+            st.none(),
+            st.booleans(),
+            st.integers(-2, 2),
+            st.floats(-2, 2),
+            st.sampled_from(["cheapest", "none", "exact", "raise", "\ud800", ""]),
+            st.lists(st.sampled_from(["score", "role", "\ud800"]), max_size=2),
+            st.builds(Overhead, st.sampled_from([0, "0"])),
+            st.tuples(st.builds(Share, st.just("a"), st.sampled_from([1, 1.5]))),
+        ),
+        max_size=4,
+    )
+)
+@example(fields={"search": "\ud800"})
+def test_policy_is_mistyped_where_one_of_its_fields_is(
+    fields: dict[str, object],
+) -> None:
+    policy = msgspec.structs.replace(LENIENT, **fields)
+    by_field: list[str] = []
+    load_record(Policy, msgspec.to_builtins(policy), where="policy", faults=by_field)
+
+    found = input_faults((), policy, placed=None)
+
+    mistyped = tuple(dict.fromkeys(by_field))
+    assert found == (mistyped or found)
