@@ -51,7 +51,7 @@ class Telling:
     def open(self) -> None:
         """Open the sinks."""
         telemetry = self._open_telemetry()
-        self.fanout = Fanout((self.prometheus, self.feed, *telemetry.listeners))
+        self.fanout = Fanout((self.prometheus, self.feed), telemetry.listeners)
         self._stack.push_async_callback(
             asyncio.to_thread, telemetry.close, _TELEMETRY_GRACE_SECONDS
         )

@@ -279,14 +279,21 @@ Listener = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class Fanout:
-    """Tell every listener; one that fails is counted and hurts nobody."""
+    """Tell every listener; one that fails is counted and hurts nobody.
+
+    `of_requests` are told of finished requests alone, behind the others.
+    """
 
     listeners: tuple[Listener, ...]
+    of_requests: tuple[Listener, ...] = ()
     faults: list[str] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
         """Hand the event to each listener in turn."""
-        for listener in self.listeners:
+        listeners = self.listeners
+        if type(event) is RequestFinished:
+            listeners += self.of_requests
+        for listener in listeners:
             try:
                 listener(event)
             except Exception as fault:  # noqa: BLE001  # An observer never hurts the observed.

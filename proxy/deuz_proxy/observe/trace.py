@@ -55,12 +55,13 @@ def make_trace(traceparent: str | None, new_id: NewId, sampler: Sampler) -> Trac
     """Return the ids of a request's spans: in the caller's trace, or in a new one."""
     parent = parse_traceparent(traceparent) if traceparent else None
     trace_id = parent.trace_id if parent else nonzero_id(new_id, 128)
+    # In the order of its fields: by name, each is looked for among all of them.
     return Trace(
-        trace_id=trace_id,
-        parent_span_id=parent.span_id if parent else 0,
-        is_sampled=sampler(parent, trace_id),
-        server_span_id=nonzero_id(new_id, 64),
-        client_span_id=nonzero_id(new_id, 64),
+        trace_id,
+        parent.span_id if parent else 0,
+        sampler(parent, trace_id),
+        new_id(64) or nonzero_id(new_id, 64),
+        new_id(64) or nonzero_id(new_id, 64),
     )
 
 
@@ -83,6 +84,8 @@ def sampler_named(name: str, argument: str = "") -> Sampler:
     if name in roots:
         return roots[name]
     root = roots.get(name.removeprefix("parentbased_"), roots["always_on"])
+    if root is roots["always_on"]:
+        return lambda parent, _trace_id: parent is None or parent.is_sampled
     return lambda parent, trace_id: (
         parent.is_sampled if parent else root(parent, trace_id)
     )

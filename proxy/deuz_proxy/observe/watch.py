@@ -13,36 +13,31 @@ from contextlib import AbstractContextManager
 class Watch(AbstractContextManager["Watch"]):
     """A stopwatch with named stages. Used by the one task that serves the request."""
 
-    __slots__ = ("_clock", "_seconds", "_since", "_stage", "_waits_since", "started")
+    __slots__ = ("_clock", "_marks", "started")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._seconds: dict[str, float] = {}
-        self._stage: str | None = None
-        self.started = self._since = clock()
+        # Whose the time is from each of these moments on; added up once, at the end.
+        self._marks: list[tuple[str | None, float]] = []
+        self.started = clock()
 
     def enter(self, stage: str | None) -> None:
         """Count from now on as this stage's; as nobody's, if None."""
-        now, left = self._clock(), self._stage
-        if left is not None:
-            own = now - self._since
-            seconds = self._seconds
-            # A clock may step back.
-            seconds[left] = seconds.get(left, 0.0) + (own if own > 0.0 else 0.0)
-        self._stage, self._since = stage, now
+        self._marks.append((stage, self._clock()))
 
     def waiting(self) -> AbstractContextManager[object]:
         """Take the time inside out of the stage around it; one wait at a time."""
         return self
 
     def __enter__(self) -> "Watch":
-        """Begin to wait."""
-        self._waits_since = self._clock()
+        """Begin to wait: the time is nobody's."""
+        self._marks.append((None, self._clock()))
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Go on: it is as if the stage had begun later by what was waited."""
-        self._since += self._clock() - self._waits_since
+        """Go on with the stage around it."""
+        around = self._marks[-2][0] if len(self._marks) > 1 else None
+        self._marks.append((around, self._clock()))
 
     def elapsed(self) -> float:
         """Return the seconds since the request came in."""
@@ -50,5 +45,12 @@ class Watch(AbstractContextManager["Watch"]):
 
     def stages(self) -> tuple[tuple[str, float], ...]:
         """Return the seconds added by the stages that ended, and their `total`."""
-        seconds = self._seconds
+        seconds: dict[str, float] = {}
+        left, since = None, 0.0
+        for stage, now in self._marks:
+            if left is not None:
+                own = now - since
+                # A clock may step back.
+                seconds[left] = seconds.get(left, 0.0) + (own if own > 0.0 else 0.0)
+            left, since = stage, now
         return (*seconds.items(), ("total", sum(seconds.values())))

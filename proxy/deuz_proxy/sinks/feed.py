@@ -4,6 +4,7 @@ Rules:
 - Everything is bounded. What left a ring is gone, and a reader that was too slow for
   the ring is told how many it lost.
 - An event is kept as it is and described when somebody reads it: most never are.
+- Sums are made of many requests at once: when somebody reads them, or so many wait.
 - Readers share the ring; each has a place in it and a flag, no queue of its own.
 - One owner, the event loop: events and readers come from the same thread.
 """
@@ -17,10 +18,13 @@ from itertools import islice
 
 from deuz_proxy.observe.events import Event, LedgerUsed, RequestFinished, RequestStarted
 from deuz_proxy.sinks.describe import Described, describe_in_full, describe_request
-from deuz_proxy.sinks.tally import Tally, Total
+from deuz_proxy.sinks.tally import Tally, Total, tally_of
 
 NOTICES_AT_ONCE = 50
 """A late reader catches up in steps of under 1 ms, so that it delays no request."""
+
+_MOST_FRESH = 36
+"""Seldom full at the same request as those of the other sinks."""
 
 PLACE_DIGITS = re.compile(r"[0-9]{1,18}")
 """Without a bound on the digits, the header of a hostile reader would not convert."""
@@ -52,7 +56,10 @@ class Feed:
     ) -> None:
         self._generation = generation
         self._ring: deque[RequestFinished] = deque(maxlen=requests_kept)
-        self._conversations: OrderedDict[str, Tally] = OrderedDict()
+        # Not summed up yet.
+        self._fresh: list[RequestFinished] = []
+        # Of one that has a single request only this is kept: many never have another.
+        self._conversations: OrderedDict[str, Tally | RequestFinished] = OrderedDict()
         self._conversations_kept = conversations_kept
         self._readers_kept = readers_kept
         self._readers: dict[int, Reader] = {}
@@ -63,8 +70,10 @@ class Feed:
     def __call__(self, event: Event) -> None:
         """Take note of an event; never waits, and costs the same with any history."""
         if type(event) is RequestFinished:
-            self._total.finish(event)
-            self._keep(event)
+            self._ring.append(event)
+            self._fresh.append(event)
+            if len(self._fresh) >= _MOST_FRESH:
+                self._settle()
         elif type(event) is RequestStarted:
             self._total.in_flight += 1
         else:
@@ -76,25 +85,33 @@ class Feed:
             for reader in self._readers.values():
                 reader.wake()
 
-    def _keep(self, event: RequestFinished) -> None:
-        self._ring.append(event)
-        if event.conversation is not None:
-            self._tally(event.conversation).add(event)
+    def _settle(self) -> Total:
+        """Sum up what is fresh; return the sums of all."""
+        if self._fresh:
+            fresh, self._fresh = self._fresh, []
+            self._total.finish_all(fresh)
+            for event in fresh:
+                if event.conversation is not None:
+                    self._keep(event.conversation, event)
+        return self._total
 
-    def _tally(self, conversation: str) -> Tally:
-        tally = self._conversations.get(conversation)
-        if tally is not None:
-            self._conversations.move_to_end(conversation)
-            return tally
-        if len(self._conversations) >= self._conversations_kept:
-            self._conversations.popitem(last=False)
-        tally = self._conversations[conversation] = Tally(conversation)
-        return tally
+    def _keep(self, conversation: str, event: RequestFinished) -> None:
+        conversations = self._conversations
+        known = conversations.get(conversation)
+        if known is None:
+            if len(conversations) >= self._conversations_kept:
+                conversations.popitem(last=False)
+            conversations[conversation] = event
+            return
+        conversations.move_to_end(conversation)
+        if isinstance(known, RequestFinished):
+            known = conversations[conversation] = tally_of(known)
+        known.add(event)
 
     @property
     def last_event_id(self) -> str:
         """The place behind the newest request, for a reader to resume from."""
-        return self.place(self._total.requests)
+        return self.place(self._settle().requests)
 
     def place(self, number: int) -> str:
         """Name the place behind the request with this number, counted from 1."""
@@ -119,12 +136,13 @@ class Feed:
 
     def conversations(self) -> Iterator[Described]:
         """Describe the conversations, the one used last first."""
+        self._settle()
         chosen = tuple(reversed(self._conversations.values()))
-        return (tally.describe() for tally in chosen)
+        return (_tally(known).describe() for known in chosen)
 
     def status(self) -> Described:
         """Describe what is counted over all requests since the start."""
-        return self._total.describe(self.list_workers())
+        return self._settle().describe(self.list_workers())
 
     def subscribe(self, after: str | None = None) -> "Reader | None":
         """Open a reader behind a place, or at the newest request; None: too many.
@@ -141,27 +159,32 @@ class Feed:
 
     def _number(self, place: str | None) -> int | None:
         if place is None:
-            return self._total.requests
+            return self._settle().requests
         generation, _, digits = place.rpartition(".")
         if generation != self._generation or not PLACE_DIGITS.fullmatch(digits):
             return None
-        return min(int(digits), self._total.requests)
+        return min(int(digits), self._settle().requests)
 
     def behind(self, number: int, limit: int) -> tuple[int, list[RequestFinished]]:
         """Return how many requests behind a number are lost, and the next ones kept."""
-        oldest = self._total.requests - len(self._ring)
+        oldest = self._settle().requests - len(self._ring)
         lost = max(0, oldest - number)
         start = number + lost - oldest
         return lost, list(islice(self._ring, start, start + limit))
 
     def conversation(self, conversation: str | None) -> Described | None:
         """Describe one conversation as it is now; None if it is not remembered."""
-        tally = self._conversations.get(conversation) if conversation else None
-        return None if tally is None else tally.describe()
+        self._settle()
+        known = self._conversations.get(conversation) if conversation else None
+        return None if known is None else _tally(known).describe()
 
     def drop(self, reader: "Reader") -> None:
         """Forget a reader; a second time changes nothing."""
         self._readers.pop(id(reader), None)
+
+
+def _tally(known: Tally | RequestFinished) -> Tally:
+    return tally_of(known) if isinstance(known, RequestFinished) else known
 
 
 class Reader:

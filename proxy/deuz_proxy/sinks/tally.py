@@ -64,6 +64,16 @@ class Tokens(msgspec.Struct):
         self.written += written
         self.output += usage.output or 0
 
+    def add_all(self, usages: Sequence[Usage]) -> None:
+        """Add the counts of many answers: one change of each sum, not one for each."""
+        cached = sum([usage.cache_read or 0 for usage in usages])
+        written = sum([usage.cache_write or 0 for usage in usages])
+        uncached = sum([usage.input_uncached or 0 for usage in usages])
+        self.input += uncached + cached + written
+        self.cached += cached
+        self.written += written
+        self.output += sum([usage.output or 0 for usage in usages])
+
 
 @dataclass(slots=True)
 class Group:
@@ -137,7 +147,10 @@ class Tally(msgspec.Struct):
         if not is_loss(verdict):
             return
         key = (verdict.cause or "unknown", verdict.owner or "unknown")
-        self.losses.setdefault(key, Loss()).add(verdict)
+        loss = self.losses.get(key)
+        if loss is None:
+            loss = self.losses[key] = Loss()
+        loss.add(verdict)
         self.lost_tokens += verdict.lost_tokens
 
     def describe(self) -> Described:
@@ -168,6 +181,13 @@ class Tally(msgspec.Struct):
             ],
             "placements": msgspec.to_builtins(self.placements),
         }
+
+
+def tally_of(first: RequestFinished) -> Tally:
+    """Return the numbers of a conversation that has this request only."""
+    tally = Tally(first.conversation or "")
+    tally.add(first)
+    return tally
 
 
 @dataclass(slots=True)
@@ -210,7 +230,7 @@ class Total:
         """Count one event of any kind."""
         match event:
             case RequestFinished():
-                self.finish(event)
+                self.finish_all((event,))
             case RequestStarted():
                 self.in_flight += 1
             case FaultCaught():
@@ -226,20 +246,23 @@ class Total:
                 self.events_lost += event.count
                 self.in_flight += sum(change for _, change in event.in_flight)
 
-    def finish(self, event: RequestFinished) -> None:
-        """Count one request that is through."""
-        self.in_flight -= 1
-        self.requests += 1
-        self.sidecar_mutations += event.sidecar_mutations
-        self.tokens.add(event.usage)
-        if event.group is not None:
-            self.groups.setdefault(event.group, Group()).add(event)
-        if event.verdict is not None and is_loss(event.verdict):
-            self.breaks += 1
-            self.lost_tokens += event.verdict.lost_tokens
-        if event.compile is not None:
-            for outcome in event.compile.sources:
-                self._ask(outcome)
+    def finish_all(self, events: Sequence[RequestFinished]) -> None:
+        """Count requests that are through."""
+        self.in_flight -= len(events)
+        self.requests += len(events)
+        self.sidecar_mutations += sum([event.sidecar_mutations for event in events])
+        self.tokens.add_all([e.usage for e in events if e.usage is not None])
+        verdicts = [event.verdict for event in events]
+        for verdict in [each for each in verdicts if each is not None]:
+            if is_loss(verdict):
+                self.breaks += 1
+                self.lost_tokens += verdict.lost_tokens
+        for event in events:
+            if event.group is not None:
+                self.groups.setdefault(event.group, Group()).add(event)
+            if event.compile is not None:
+                for outcome in event.compile.sources:
+                    self._ask(outcome)
 
     def _ask(self, outcome: SourceOutcome) -> None:
         # A reload may bring other sources; those not asked any more go first.

@@ -53,7 +53,10 @@ class SpanCounts:
 
 
 class Telemetry:
-    """The running export. Made by `open_telemetry`, closed once."""
+    """The running export. Made by `open_telemetry`, closed once.
+
+    Its `listeners` need to hear of finished requests only.
+    """
 
     def __init__(self, spans: SpanBatches | None, metrics: "_Metrics | None") -> None:
         self._spans = spans

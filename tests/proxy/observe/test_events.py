@@ -30,6 +30,20 @@ def test_every_listener_hears_although_one_fails() -> None:
     assert fanout.faults == ["KeyError"]
 
 
+def test_listener_of_requests_hears_only_how_they_ended_and_last() -> None:
+    heard: list[tuple[str, Event]] = []
+    fanout = Fanout(
+        (lambda event: heard.append(("all", event)), broken),
+        (broken, lambda event: heard.append(("ends", event))),
+    )
+
+    fanout(started())
+    fanout(finished())
+
+    assert heard == [("all", started()), ("all", finished()), ("ends", finished())]
+    assert fanout.faults == ["KeyError"] * 3
+
+
 def test_faults_of_listeners_do_not_pile_up() -> None:
     fanout = Fanout((broken,))
 

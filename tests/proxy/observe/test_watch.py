@@ -54,6 +54,34 @@ def test_what_is_between_two_stages_is_nobodys() -> None:
     assert watch.stages() == (("forward", 1.0), ("settle", 2.0), ("total", 3.0))
 
 
+def test_a_wait_before_any_stage_is_nobodys() -> None:
+    clock = Clock()
+    watch = Watch(clock)
+
+    with watch.waiting():
+        clock.now += 5
+    clock.now += 1
+    watch.enter("admit")
+    clock.now += 2
+    watch.enter(None)
+
+    assert watch.stages() == (("admit", 2.0), ("total", 2.0))
+
+
+def test_a_stage_that_waits_twice_is_one_stage() -> None:
+    clock = Clock()
+    watch = Watch(clock)
+    watch.enter("forward")
+    for _ in range(2):
+        clock.now += 1
+        with watch.waiting():
+            clock.now += 9
+    clock.now += 1
+    watch.enter("settle")
+
+    assert watch.stages() == (("forward", 3.0), ("total", 3.0))
+
+
 def test_a_stage_entered_twice_is_summed() -> None:
     clock = Clock()
     watch = Watch(clock)

@@ -49,6 +49,23 @@ def test_requests_come_newest_first_and_no_more_than_asked_for() -> None:
     assert [request["id"] for request in listed] == ["r5", "r4", "r3"]
 
 
+def test_sums_do_not_depend_on_when_somebody_reads_them() -> None:
+    read, unread = (Feed(generation="g1", conversations_kept=2) for _ in range(2))
+    for _ in range(5):
+        for event in agent_session():
+            for feed in (read, unread):
+                feed(event)
+            read.status()
+    for number in range(80):
+        for feed in (read, unread):
+            feed(finished(f"r{number}", conversation=f"c{number % 7}"))
+        read.status()
+
+    assert read.status() == unread.status()
+    assert [*read.conversations()] == [*unread.conversations()]
+    assert read.conversation("c2") == unread.conversation("c2")
+
+
 def test_list_being_read_is_not_disturbed_by_new_requests() -> None:
     feed = feed_with(3, requests_kept=3)
     listed = feed.requests(3)
