@@ -102,8 +102,8 @@ class Relay:
         """Hand the answer on with its body, which is all here."""
         reply = self._sent.reply
         self._first_byte, self._bytes = self._watch.elapsed(), len(body)
-        self._is_level = True
         self._client.start_with(reply.status, reply.reason, reply.headers, body)
+        self._is_level = True
 
     async def _in_pieces(self) -> None:
         """Hand a body through as it comes."""

@@ -151,6 +151,24 @@ async def test_an_answer_held_whole_goes_out_at_once_and_is_not_metered_again() 
     assert totals.first_byte_seconds is not None
 
 
+@pytest.mark.parametrize(
+    ("client", "outcome"),
+    [(Journal(leaves_at=0), "client_closed"), (LeavesAtTheEnd(), "ok")],
+)
+async def test_a_client_that_left_before_a_whole_answer_went_out_has_none(
+    client: Journal, outcome: str
+) -> None:
+    body = b'{"type":"message","role":"assistant","stop_reason":"end_turn"}'
+    by = open_meter("anthropic", is_event_stream=False)
+    by.feed(body)
+    assert by.close().is_complete
+    way, _ = relay(Said(200), client, body, by=by, is_whole=True)
+
+    totals = await way.run()
+
+    assert totals.outcome == outcome
+
+
 async def test_what_comes_while_a_client_is_slow_waits_for_what_came_before() -> None:
     def offered() -> bool:
         return reply.take is not None and reply.take(b"early")
