@@ -141,7 +141,10 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
 
 def _halved(digests: bytes) -> bytes:
     """Return the first half of each of these 16-byte digests, one behind the other."""
-    return memoryview(digests).cast("Q")[::2].tobytes() if digests else b""
+    # One is cut by itself: the first request of a small conversation has no more.
+    if len(digests) <= TURN_DIGEST_BYTES:
+        return digests[:DIGEST_BYTES]
+    return memoryview(digests).cast("Q")[::2].tobytes()
 
 
 def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix:
@@ -190,7 +193,8 @@ def _known_system(envelope: Envelope, shared: Shared | None) -> Segment | None:
 
 
 def _lead_span(turns: Turns, lead: int) -> Span:
-    return Span(turns.place(0)[0], turns.place(lead - 1)[1])
+    start, end = turns.place(0)
+    return Span(start, end if lead == 1 else turns.place(lead - 1)[1])
 
 
 def _same(known: Segment, span: Span, shared: Shared) -> Segment | None:
