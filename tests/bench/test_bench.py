@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,11 +29,16 @@ class Recorder(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     bodies: list[bytes] = []  # noqa: RUF012  # One list for all connections of a test.
     asked: list[str] = []  # noqa: RUF012
+    # Of how many requests the third one is to be answered last.
+    most_ahead = 0
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.bodies.append(body)
         self.asked.append(self.headers.get("X-Asked", ""))
+        if len(self.bodies) == 3:
+            while len(self.bodies) < self.most_ahead:
+                time.sleep(0.01)
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -46,6 +52,7 @@ class Recorder(BaseHTTPRequestHandler):
 def port() -> Iterator[int]:
     Recorder.bodies = []
     Recorder.asked = []
+    Recorder.most_ahead = 0
     server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever)
@@ -61,7 +68,8 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("native")
     source = ROOT / "tests/bench/native"
     for name in ("load", "upstream"):
-        command = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]
+        command = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror"]
+        command += ["-fsanitize=address,undefined", "-fno-sanitize-recover", "-o"]
         command += [str(folder / name), str(source / f"{name}.c")]
         subprocess.run(command, check=True)
     (folder / "template").write_text(TEMPLATE)
@@ -129,6 +137,19 @@ def test_conversations_share_connections_but_never_overtake_themselves(
         by_talk.setdefault(history[0], []).append(len(history))
     assert figures["requests"] == 18
     assert list(by_talk.values()) == [[3, 5, 7, 9]] * 6
+
+
+def test_who_is_answered_sooner_grows_further_than_its_share(
+    native: Path, port: int
+) -> None:
+    Recorder.most_ahead = 22
+
+    figures = run_load(native, port, 2, 2, 1, 10)
+
+    longest = max(len(history) for history in read_histories())
+    assert (figures["requests"], figures["errors"]) == (20, 0)
+    # One step ahead of the measurement, and all of both but one in it.
+    assert longest == 1 + 2 * (1 + 19)
 
 
 def test_lines_that_a_gateway_wants_are_sent_with_every_request(

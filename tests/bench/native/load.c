@@ -109,6 +109,13 @@ static void renew(struct talk *t) {
 static void extend(struct talk *t) {
     if (is_fresh || t->steps == 0) renew(t);
     const struct part *p = &step[(size_t)t->steps < step_count ? (size_t)t->steps : step_count - 1];
+    /* Whose answers come sooner than others' takes more of the steps: it grows further. */
+    size_t needed = t->history_end + p->len + closing.len;
+    if (needed > t->room) {
+        t->room = 2 * needed;
+        t->request = realloc(t->request, t->room);
+        if (!t->request) fail("realloc");
+    }
     put_part(t->request + t->history_end, p, ++next_number);
     t->history_end += p->len;
     memcpy(t->request + t->history_end, closing.bytes, closing.len);
