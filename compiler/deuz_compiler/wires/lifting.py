@@ -128,9 +128,9 @@ def _count_unmarked(body: bytes, turns: Turns) -> int:
     count = len(turns.kinds)
     first = count - _MARKED_TAIL if count > _MARKED_TAIL else 0
     if count and has_marker(body, turns.place(first)[0], turns.place(count - 1)[1]):
-        for index in range(first, count):
-            if has_marker(body, *turns.place(index)):
-                return index
+        tail = range(first, count)
+        marked = [at for at in tail if has_marker(body, *turns.place(at))]
+        return min(marked, default=count)
     return count
 
 

@@ -196,7 +196,12 @@ def test_an_output_limit_that_cannot_be_one_is_none(
     assert lift("anthropic", body).max_output_tokens == limit_tokens
 
 
-def test_what_is_no_text_behind_the_checkpoint_is_refused() -> None:
+@pytest.mark.parametrize("is_built", [True, False])
+def test_what_is_no_text_behind_the_checkpoint_is_refused(
+    is_built: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_built:
+        monkeypatch.setattr(scanning, "load_scanner", lambda: None)
     checkpoint = checkpoint_of(lift("anthropic", anthropic_body([user("a")])))
     broken = anthropic_body([user("a"), user("b")]).replace(b'"b"', b'"\xff"')
 
@@ -210,10 +215,16 @@ def test_a_model_written_with_escapes_is_the_one_it_spells() -> None:
     assert lift("openai_chat", body).model == 'm-"1"'
 
 
-def test_a_key_repeated_behind_the_checkpoint_is_refused() -> None:
+@pytest.mark.parametrize("is_built", [True, False])
+@pytest.mark.parametrize("again", [b',"model":"n"}', b',"messages":{}}'])
+def test_a_key_repeated_behind_the_checkpoint_is_refused(
+    again: bytes, is_built: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_built:
+        monkeypatch.setattr(scanning, "load_scanner", lambda: None)
     body = b'{"model":"m","messages":[{"role":"user","content":"a"}]}'
     checkpoint = checkpoint_of(lift("anthropic", body))
-    twice = body[:-1] + b',"model":"n"}'
+    twice = body[:-1] + again
 
     with pytest.raises(NotLifted, match="duplicate_key"):
         lift("anthropic", twice, known=checkpoint)

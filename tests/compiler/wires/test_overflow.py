@@ -230,7 +230,9 @@ def test_stop_on_a_full_window_is_told_on_any_wire() -> None:
     assert (found.form, found.cure) == ("finish", "either")
 
 
-@pytest.mark.parametrize("reason", [None, "stop", "length", "max_tokens", "error"])
+@pytest.mark.parametrize(
+    "reason", [None, "stop", "length", "max_tokens", "error", "context_cached"]
+)
 def test_other_stops_are_no_overflow(reason: str | None) -> None:
     assert recognise_finish(ReplyFacts(finish_reason=reason)) is None
 
