@@ -30,7 +30,7 @@ _SIGNALLED = 128
 _MOST_SHOWN = 200
 _NO_SCANNER = (
     "the scanner was not built: long histories that are new cost several times as much,"
-    " spans twice; install again where there are a C compiler and Python's headers"
+    " spans thrice; install again where there are a C compiler and Python's headers"
 )
 
 Tell = Callable[[str], None]
