@@ -60,7 +60,7 @@ class HeadReader:
         that one did, and keeps the limits.
         """
         last = self._last
-        if last is None or not last.length:
+        if last is None:
             return None
         # What follows may be a long body: of that, one copy is made.
         start = bytes(data[: last.size_bytes])
