@@ -124,7 +124,10 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
         old, count = shared.prefix, shared.turns - lead
         digests = old.digests[: count * DIGEST_BYTES]
         tokens = old.tokens[: count * TOKEN_BYTES]
-        history_tokens = old.history_tokens - old.tokens_from(count)
+        history_tokens = old.history_tokens
+        # Nothing, in a conversation that merely goes on.
+        if behind := old.tokens[count * TOKEN_BYTES :]:
+            history_tokens -= sum_tokens(behind)
     turns, first = envelope.turns, lead + count
     new = turns.tokens[first * TOKEN_BYTES :]
     return Prefix(
@@ -212,8 +215,9 @@ def first_difference(old: Prefix, new: Prefix) -> Difference | None:
         order = new.order
         changed = [n for n in order if new.head(n).digest != old.head(n).digest]
         return Difference(changed[0], 0)
-    shared = common_elements(old, new)
-    return None if shared == old.count else Difference("turn", shared)
+    if new.digests.startswith(old.digests):
+        return None
+    return Difference("turn", common_elements(old, new))
 
 
 def common_elements(old: Prefix, new: Prefix) -> int:

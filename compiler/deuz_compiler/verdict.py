@@ -115,7 +115,7 @@ def judge(
 def _relation(old: Baseline, new: Baseline) -> str:
     difference = first_difference(old.outbound, new.outbound)
     if difference is None:
-        is_same = old.outbound.count == new.outbound.count
+        is_same = len(old.outbound.digests) == len(new.outbound.digests)
         return "unchanged" if is_same else "extended"
     is_end = difference.index == new.outbound.count
     return "shortened" if difference.segment == "turn" and is_end else "broken"
@@ -298,7 +298,8 @@ def _history_shares(
 ) -> tuple[SegmentShare, ...]:
     """Split a history that is reused up to one element, and known up to another."""
     # New and lost are few as a rule: what is reused is the rest, however long.
-    new, lost = current.tokens_from(known), current.tokens_between(reused_end, known)
+    new = current.tokens_from(known)
+    lost = current.tokens_between(reused_end, known) if reused_end < known else 0
     reused = current.history_tokens - new - lost
     if not ours:
         turns = SegmentShare("turns", reused, lost, new)

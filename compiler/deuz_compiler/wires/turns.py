@@ -108,12 +108,11 @@ class Turns(msgspec.Struct, frozen=True, gc=False, array_like=True, eq=False):  
 
     def count_leading(self, role: str) -> int:
         """Return how many of the first turns have the role, up to another one."""
-        kinds = self.kinds
-        count = len(kinds)
-        for kind, peek in enumerate(self.peeks):
-            if peek.role != role:
-                at = kinds.find(kind)
-                count = at if 0 <= at < count else count
+        peeks, count = self.peeks, 0
+        for kind in self.kinds:
+            if peeks[kind].role != role:
+                break
+            count += 1
         return count
 
     @property

@@ -80,6 +80,8 @@ class HeadReader:
         else:
             alike = _alike(last, head, MOST_DIGITS)
             if alike is not None:
+                # Its length has one digit more: those that follow are as long.
+                self._last = _kept(head, alike[0])
                 return alike[0]
             changed = _changed(last, head)
             request = changed or read_request(head, most_lines=self._most_lines)

@@ -31,39 +31,22 @@ _MOST_IN_BUCKET = 16
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Progress).decode
 
-_Place = tuple[bytes, bytes]
-"""A bucket's key, and the digest of the checkpoint in it."""
 
-
-class _Slot:
+class _Slot(msgspec.Struct, gc=False, eq=False):
     """One checkpoint and what is known up to it: as it is, or packed.
 
     What stands there is not packed: a conversation that rests is laid out anew. `key`
     is its bucket's, `earlier` where its conversation stood before.
     """
 
-    __slots__ = (
-        "digest",
-        "earlier",
-        "key",
-        "offset",
-        "packed",
-        "progress",
-        "standing",
-        "turns",
-    )
-
-    def __init__(
-        self, key: bytes, progress: Progress, standing: Standing | None
-    ) -> None:
-        self.key = key
-        self.standing = standing
-        self.offset = progress.checkpoint.offset
-        self.digest = progress.checkpoint.digest
-        self.turns = len(progress.keys)
-        self.earlier: _Place | None = None
-        self.progress: Progress | None = progress
-        self.packed = b""
+    key: bytes
+    offset: int
+    digest: bytes
+    turns: int
+    progress: Progress | None
+    standing: Standing | None
+    earlier: "_Slot | None" = None
+    packed: bytes = b""
 
     def open(self, root: bytes) -> Progress:
         return self.progress or with_keys(_unpack(self.packed), root=root)
@@ -118,50 +101,55 @@ class Checkpoints:
 
         `resumed` is what was found for it.
         """
-        key = starts.key(progress.checkpoint.offset)
+        offset, digest = progress.checkpoint.offset, progress.checkpoint.digest
+        key = starts.key(offset)
         if not key:
             return
-        slot = _Slot(key, progress, standing)
+        slot = _Slot(key, offset, digest, len(progress.keys), progress, standing)
         if resumed is not None:
             slot.earlier = self._go_on(starts, resumed, slot)
-        if key in self._buckets:
-            self._drop((key, slot.digest))
-            bucket = (slot, *self._buckets.get(key, ()))
-            for other in bucket[_MOST_IN_BUCKET:]:
-                self._forget(other)
-            self._buckets[key] = bucket[:_MOST_IN_BUCKET]
-            self._buckets.move_to_end(key)
+        others = self._buckets.get(key)
+        if others is not None:
+            self._put(slot, others)
         else:
             self._buckets[key] = (slot,)
         self._open[slot] = None
         self._open_turns += slot.turns
         self._shrink()
 
-    def _go_on(self, starts: Starts, resumed: Resumed, slot: _Slot) -> _Place | None:
+    def _put(self, slot: _Slot, others: tuple[_Slot, ...]) -> None:
+        """Put the slot ahead of others in its bucket, and in place of the same."""
+        known = _at(slot.digest, others)
+        if known is not None:
+            self._forget(known)
+            others = tuple([each for each in others if each is not known])
+        for other in others[_MOST_IN_BUCKET - 1 :]:
+            self._forget(other)
+        self._buckets[slot.key] = (slot, *others[: _MOST_IN_BUCKET - 1])
+        self._buckets.move_to_end(slot.key)
+
+    def _go_on(self, starts: Starts, resumed: Resumed, slot: _Slot) -> _Slot | None:
         """Return where the conversation stood; of where it stood before, let go."""
         known = resumed.progress.checkpoint
-        place = starts.key(known.offset), known.digest
-        found = self._at(place)
-        if found is None or place == (slot.key, slot.digest):
-            return found.earlier if found else None
-        if found.earlier is not None:
-            self._drop(found.earlier)
+        found = _at(known.digest, self._buckets.get(starts.key(known.offset), ()))
+        if found is None:
+            return None
+        earlier = found.earlier
+        if found.digest == slot.digest and found.key == slot.key:
+            return earlier
+        if earlier is not None:
             found.earlier = None
-        return place
+            self._drop(earlier)
+        return found
 
-    def _at(self, place: _Place) -> _Slot | None:
-        key, digest = place
-        for slot in self._buckets.get(key, ()):
-            if slot.digest == digest:
-                return slot
-        return None
-
-    def _drop(self, place: _Place) -> None:
-        slot = self._at(place)
-        if slot is None:
+    def _drop(self, slot: _Slot) -> None:
+        """Let go of a slot, or of what took its place, if it is there still."""
+        bucket = self._buckets.get(slot.key, ())
+        known = _at(slot.digest, bucket)
+        if known is None:
             return
-        self._forget(slot)
-        others = tuple([each for each in self._buckets[slot.key] if each is not slot])
+        self._forget(known)
+        others = tuple([each for each in bucket if each is not known])
         if others:
             self._buckets[slot.key] = others
         else:
@@ -187,3 +175,13 @@ class Checkpoints:
         if slot in self._open:
             del self._open[slot]
             self._open_turns -= slot.turns
+        # A later one may still name it as where its conversation stood before.
+        slot.progress = slot.standing = slot.earlier = None
+        slot.packed = b""
+
+
+def _at(digest: bytes, bucket: tuple[_Slot, ...]) -> _Slot | None:
+    for slot in bucket:
+        if slot.digest == digest:
+            return slot
+    return None

@@ -10,7 +10,6 @@ Rules:
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -20,10 +19,10 @@ from deuz_proxy.stores.conversation_state import ConversationState, Place
 
 _MOST_BASELINES = 4
 _MOST_NODES = 8
+_STEPS = 4
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(msgspec.Struct, gc=False, eq=False):
     """A place where a request ended: how often it was sent, how often it went on.
 
     `baselines` are what was sent there with each head, kept while it may still go on.
@@ -40,10 +39,9 @@ class _Node:
             self.baselines = ()
 
 
-@dataclass(slots=True)
-class _Conversation:
+class _Conversation(msgspec.Struct, gc=False, eq=False):
     baselines: tuple[Baseline, ...] = ()
-    nodes: list[bytes] = field(default_factory=list)
+    nodes: list[bytes] = msgspec.field(default_factory=list)
     newest: bytes = b""
 
 
@@ -225,12 +223,14 @@ class Tracker:
         self._texts.put(digest, text)
 
     def _longest(self, keys: Sequence[bytes]) -> tuple[int, _Node | None]:
-        if self._nodes.keys().isdisjoint(keys):
-            return 0, None
+        nodes = self._nodes
         for index in range(len(keys) - 1, -1, -1):
-            node = self._nodes.get(keys[index])
+            node = nodes.get(keys[index])
             if node is not None:
                 return index + 1, node
+            # Most go on by a step or two; what is new is not gone through one by one.
+            if index == len(keys) - _STEPS and nodes.keys().isdisjoint(keys):
+                break
         return 0, None
 
     def _unseen(
@@ -311,6 +311,8 @@ def _with(baselines: tuple[Baseline, ...], newest: Baseline) -> tuple[Baseline, 
     if not baselines:
         return (newest,)
     sent = newest.outbound
+    if len(baselines) == 1 and sent.is_headed_like(baselines[0].outbound):
+        return (newest,)
     others = [
         old
         for old in baselines

@@ -211,6 +211,17 @@ def test_bytes_that_begin_with_a_head_alike_are_known_with_what_follows_it() -> 
     assert same_reading(found[0], read_request(stated(b"7")))
 
 
+def test_bytes_are_known_again_once_a_head_with_a_longer_length_was_read() -> None:
+    reader = HeadReader(100)
+    reader.read(stated(b"999"))
+    longer = stated(b"1000") + b"the body"
+    unknown = reader.read_alike(longer)
+    reader.read(stated(b"1000"))
+
+    assert (unknown, reader.read_alike(longer) is not None) == (None, True)
+    assert reader.read_alike(stated(b"7")) is not None
+
+
 def test_what_was_read_from_a_view_outlasts_it() -> None:
     reader = HeadReader(100)
     reader.read(stated(b"55"))
