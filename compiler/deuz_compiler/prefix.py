@@ -78,7 +78,7 @@ class Prefix(msgspec.Struct, frozen=True, gc=False):
 
     def tokens_from(self, index: int) -> int:
         """Estimated tokens of the history's elements from `index` on."""
-        return self.tokens_between(index, self.count)
+        return sum_tokens(self.tokens[index * TOKEN_BYTES :])
 
     def tokens_between(self, start: int, end: int) -> int:
         """Estimated tokens of the history's elements from `start` up to `end`."""
@@ -144,9 +144,12 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
 
 def _halved(digests: bytes) -> bytes:
     """Return the first half of each of these 16-byte digests, one behind the other."""
-    # One is cut by itself: the first request of a small conversation has no more.
+    # One or two are cut by themselves: most requests have no more that are new.
     if len(digests) <= TURN_DIGEST_BYTES:
         return digests[:DIGEST_BYTES]
+    if len(digests) == 2 * TURN_DIGEST_BYTES:
+        behind = TURN_DIGEST_BYTES + DIGEST_BYTES
+        return digests[:DIGEST_BYTES] + digests[TURN_DIGEST_BYTES:behind]
     return memoryview(digests).cast("Q")[::2].tobytes()
 
 

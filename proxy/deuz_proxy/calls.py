@@ -324,13 +324,13 @@ class Compiled(msgspec.Struct, frozen=True):
 class Sent(msgspec.Struct, frozen=True):
     """An answer whose head is here and, if it was held, its first chunks too.
 
-    `rest` yields what was not read yet. `overflow` is known before the client has seen
-    a byte. One that `is_whole` is held in one piece.
+    `rest` yields what was not read yet; None: nothing was. `overflow` is known before
+    the client has seen a byte. One that `is_whole` is held in one piece.
     """
 
     reply: Reply
     held: tuple[bytes, ...]
-    rest: AsyncIterator[bytes]
+    rest: AsyncIterator[bytes] | None
     meter: ReplyMeter
     decode: Callable[[bytes], bytes]
     is_accepted: bool

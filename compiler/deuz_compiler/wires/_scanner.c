@@ -1159,6 +1159,30 @@ static PyObject *starts(PyObject *module, PyObject *arguments)
     return packed;
 }
 
+/* Return the digest of a start: of the last place's link and a digest of what stands
+   behind that place. None of so little that it is hashed in other ways. */
+static PyObject *link_behind(PyObject *module, PyObject *arguments)
+{
+    const char *first, *body;
+    Py_ssize_t first_size, size, start, end;
+    uint8_t text[2 * DIGEST], link[DIGEST];
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#y#nn", &first, &first_size, &body, &size, &start,
+                          &end))
+        return NULL;
+    if (first_size != DIGEST || start < 0 || start > end || end > size) {
+        PyErr_SetString(PyExc_ValueError, "link_behind: not a link and a part of the body");
+        return NULL;
+    }
+    if (end - start < LEAST_HASHED)
+        Py_RETURN_NONE;
+    Hashing hashing = hashing_with(0);
+    memcpy(text, first, DIGEST);
+    hash_text(&hashing, (const uint8_t *)body + start, (size_t)(end - start), text + DIGEST);
+    hash_text(&hashing, text, sizeof text, link);
+    return PyBytes_FromStringAndSize((const char *)link, DIGEST);
+}
+
 /* Return whether one of the words, which a NUL each ends, stands in this part of a text. */
 static PyObject *holds(PyObject *module, PyObject *arguments)
 {
@@ -1187,6 +1211,7 @@ static PyMethodDef methods[] = {
     {"scan", scan, METH_VARARGS, "See scanner.py."},
     {"links", links, METH_VARARGS, "See scanner.py."},
     {"starts", starts, METH_VARARGS, "See scanner.py."},
+    {"link_behind", link_behind, METH_VARARGS, "See scanner.py."},
     {NULL, NULL, 0, NULL},
 };
 

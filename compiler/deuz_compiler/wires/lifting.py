@@ -111,8 +111,7 @@ def checkpoint_of(envelope: Envelope, starts: Starts, *, seed: int = 0) -> Check
     if not body.startswith(_LIST, envelope.history.start):
         # A text has no turn to resume behind: offset 0 is no body's prefix.
         return Checkpoint(0, b"", 0, (), NO_TURNS, seed)
-    count = _count_unmarked(body, turns)
-    offset = turns.place(count - 1)[1] if count else envelope.history.start + 1
+    count, offset = _unmarked(body, turns, envelope.history.start + 1)
     return Checkpoint(
         offset,
         starts.digest(offset),
@@ -123,15 +122,21 @@ def checkpoint_of(envelope: Envelope, starts: Starts, *, seed: int = 0) -> Check
     )
 
 
-def _count_unmarked(body: bytes, turns: Turns) -> int:
-    """Return how many turns stand ahead of the first of the last ones with a marker."""
+def _unmarked(body: bytes, turns: Turns, start: int) -> tuple[int, int]:
+    """Return how many turns stand ahead of the first with a marker, and their end.
+
+    It is looked for among the last ones; the history's turns begin at `start`.
+    """
     count = len(turns.kinds)
+    if not count:
+        return 0, start
     first = count - _MARKED_TAIL if count > _MARKED_TAIL else 0
-    if count and has_marker(body, turns.place(first)[0], turns.place(count - 1)[1]):
-        tail = range(first, count)
-        marked = [at for at in tail if has_marker(body, *turns.place(at))]
-        return min(marked, default=count)
-    return count
+    end = turns.place(count - 1)[1]
+    if has_marker(body, turns.place(first)[0], end):
+        for at in range(first, count):
+            if has_marker(body, *turns.place(at)):
+                return at, turns.place(at - 1)[1] if at else start
+    return count, end
 
 
 def _read_turns(rules: Rules, body: bytes, found: Elements, seed: int) -> Turns:
@@ -223,7 +228,7 @@ def _envelope(
         _span(body, members[rules.system]) if rules.system in members else None,
         _params(rules, body, members),
         Span(history.start, history.end),
-        tuple([m for m in found if m.end <= history.start]),
+        _ahead(found, history.start),
         turns,
         turns.count_leading("system"),
         rules.is_params_last,
@@ -231,6 +236,16 @@ def _envelope(
         rules.hidden in members,
         marker is not None and body.startswith(b"{", marker.start),
     )
+
+
+def _ahead(members: Members, start: int) -> Members:
+    """Return the members that stand ahead of this place; they are in their order."""
+    count = 0
+    for member in members:
+        if member.start >= start:
+            break
+        count += 1
+    return members[:count]
 
 
 def _model(

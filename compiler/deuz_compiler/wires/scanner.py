@@ -39,6 +39,11 @@ Starts = Callable[[bytes, bytes], bytes]
 `starts.py` makes them.
 """
 
+LinkBehind = Callable[[bytes, bytes, int, int], bytes | None]
+"""Takes a link of 16 bytes, a body, and where a part of it begins and ends. Returns the
+next link: XXH3 of the last one and of the part's digest. None of a part of a few bytes.
+"""
+
 Holds = Callable[[bytes, int, int, bytes], bool]
 """Takes a text, start and end of a part of it, and words that a NUL each ends. Tells
 whether one of these stands there.
@@ -51,6 +56,7 @@ class Scanner(msgspec.Struct, frozen=True, gc=False):
     scan: Scan
     links: Links
     starts: Starts
+    link_behind: LinkBehind
     holds: Holds
 
 
@@ -59,7 +65,13 @@ def load_scanner(name: str = _NAME) -> Scanner | None:
     """Return the scanner; None if it was not built, or not from this source."""
     try:
         module = importlib.import_module(name)
-        return Scanner(module.scan, module.links, module.starts, module.holds)
+        return Scanner(
+            module.scan,
+            module.links,
+            module.starts,
+            module.link_behind,
+            module.holds,
+        )
     except (ImportError, AttributeError):
         # Not built, or built from an earlier source.
         return None

@@ -10,6 +10,8 @@ Rules:
 import codecs
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import starmap
+from operator import attrgetter
 
 import msgspec
 
@@ -44,6 +46,8 @@ _CHECKED_BYTES = 65_536
 _WHOLE, _BEHIND_BRACKET, _BEHIND_TURN = 0, 1, 2
 
 Members = tuple[Member, ...]
+
+_read_key = attrgetter("key")
 
 
 class Elements(msgspec.Struct, frozen=True, gc=False):
@@ -123,11 +127,11 @@ def _scan_at_once(
     if found is None:
         return None
     ahead, start, end, behind, signatures, columns = found
-    before = tuple([Member(*each) for each in ahead])
+    before = tuple(starmap(Member, ahead))
     if known:
         before, start = known.before, known.history_start
     history = Member(rules.history, start, end)
-    members = (*before, history, *[Member(*each) for each in behind])
+    members = (*before, history, *starmap(Member, behind))
     if _is_doubled(members):
         return None
     if rules.server_state:
@@ -208,7 +212,7 @@ def _behind(name: bytes, rest: bytes, end: int, shift: int) -> Members:
 
 
 def _is_doubled(members: Members) -> bool:
-    return len({member.key for member in members}) != len(members)
+    return len(set(map(_read_key, members))) != len(members)
 
 
 def _refuse_no_text(body: bytes, start: int) -> None:

@@ -9,6 +9,7 @@ Rules:
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import pairwise
 
 import msgspec
@@ -49,13 +50,12 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
         end = self._count(offset) * DIGEST_BYTES
         return self.packed[end - DIGEST_BYTES : end] if end else b""
 
-    def newest(self) -> list[bytes]:
-        """Return the digests at the last places of the body, the very last first."""
+    def newest(self) -> Iterator[bytes]:
+        """Yield the digests at the last places of the body, the very last first."""
         packed, end = self.packed, len(self.packed)
         last = end - _NEWEST_BYTES if end > _NEWEST_BYTES else 0
-        return [
-            packed[at - DIGEST_BYTES : at] for at in range(end, last, -DIGEST_BYTES)
-        ]
+        for at in range(end, last, -DIGEST_BYTES):
+            yield packed[at - DIGEST_BYTES : at]
 
     def digest(self, offset: int) -> bytes:
         """Return the digest of the body's start that ends there."""
@@ -63,7 +63,9 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
         if count:
             start, end = PLACES[count - 1], count * DIGEST_BYTES
             link = self.packed[end - DIGEST_BYTES : end]
-        return _link(link, memoryview(self.body)[start:offset])
+        scanner = load_scanner()
+        found = scanner and scanner.link_behind(link, self.body, start, offset)
+        return found or _link(link, memoryview(self.body)[start:offset])
 
     def _count(self, offset: int) -> int:
         """Return how many places there are up to there; mostly, all of the body's."""

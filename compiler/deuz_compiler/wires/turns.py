@@ -132,7 +132,8 @@ class Turns(msgspec.Struct, frozen=True, gc=False, array_like=True, eq=False):  
         peeks = list(self.peeks)
         kinds = bytes([kind_of(peek, peeks) for peek in others.peeks])
         return Turns(
-            tuple(peeks),
+            # Mostly no other ones: the same tuple for all of a conversation.
+            self.peeks if len(peeks) == len(self.peeks) else tuple(peeks),
             self.kinds + others.kinds.translate(kinds.ljust(UNREAD + 1)),
             self.places + others.places,
             self.tokens + others.tokens,
@@ -160,8 +161,10 @@ def kind_of(peek: Peek, peeks: list[Peek]) -> int:
     Raises:
         NotLifted: there are more than any client sends.
     """
-    if peek in peeks:
-        return peeks.index(peek)
+    for kind, known in enumerate(peeks):
+        # Those of one wire are made once; `in` and `index` would look twice.
+        if known is peek or known == peek:
+            return kind
     if len(peeks) == _MOST_PEEKS:
         raise NotLifted("unknown_shape")
     peeks.append(peek)
@@ -181,7 +184,7 @@ def place_in(places: bytes, index: int) -> tuple[int, int]:
 
 def sum_tokens(tokens: bytes) -> int:
     """Return the sum of such a column."""
-    return sum(unpack_tokens(tokens))
+    return sum(_numbers(len(tokens) // TOKEN_BYTES).unpack(tokens))
 
 
 def unpack_tokens(tokens: bytes) -> tuple[int, ...]:

@@ -100,17 +100,18 @@ def _alike(
     if end < 0 or not data.startswith(last.behind, end):
         return None
     digits = data[start:end]
-    if not _is_length(digits):
+    length = int(digits) if digits.isdigit() and len(digits) <= MOST_DIGITS else 0
+    if not length:
+        # Without a body it is not alike: something else is made of it.
         return None
     request = last.request
     lines = list(request.lines)
     lines[last.at] = (lines[last.at][0], digits)
-    same = _same(request, lines, Length(int(digits)), request.letterhead)
+    same = _same(request, lines, Length(length), request.letterhead)
     return same, end + len(last.behind)
 
 
 def _is_length(digits: bytes) -> bool:
-    # Without a body it is not alike: something else is made of it.
     return digits.isdigit() and len(digits) <= MOST_DIGITS and int(digits) > 0
 
 

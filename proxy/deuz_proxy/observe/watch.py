@@ -46,11 +46,12 @@ class Watch(AbstractContextManager["Watch"]):
     def stages(self) -> tuple[tuple[str, float], ...]:
         """Return the seconds added by the stages that ended, and their `total`."""
         seconds: dict[str, float] = {}
-        left, since = None, 0.0
+        left, since, total = None, 0.0, 0.0
         for stage, now in self._marks:
             if left is not None:
-                own = now - since
                 # A clock may step back.
-                seconds[left] = seconds.get(left, 0.0) + (own if own > 0.0 else 0.0)
+                own = now - since if now > since else 0.0
+                seconds[left] = seconds[left] + own if left in seconds else own
+                total += own
             left, since = stage, now
-        return (*seconds.items(), ("total", sum(seconds.values())))
+        return (*seconds.items(), ("total", total))

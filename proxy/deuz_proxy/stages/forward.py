@@ -122,7 +122,7 @@ def _sent(
     return Sent(
         reply,
         (),
-        reply.chunks(),
+        None,
         meter,
         Decoded(codings) if codings else as_it_came,
         # A redirect is not an answer of the model.
@@ -176,8 +176,10 @@ async def _read(sent: Sent, is_enough: Callable[[], bool]) -> tuple[Sent, bytes]
     held: list[bytes] = []
     plain: list[bytes] = []
     length = 0
+    rest = sent.reply.chunks()
+    sent = replace(sent, rest=rest)
     try:
-        async for chunk in sent.rest:
+        async for chunk in rest:
             held.append(chunk)
             plain.append(sent.decode(chunk))
             sent.meter.feed(plain[-1])

@@ -98,6 +98,11 @@ class Relay:
             return held[0]
         return None if held else self._sent.reply.body_here()
 
+    def _rest(self) -> AsyncIterator[bytes]:
+        """Return what yields the bytes that were not read: made late, seldom needed."""
+        rest = self._sent.rest
+        return self._sent.reply.chunks() if rest is None else rest
+
     def _write_whole(self, body: bytes) -> None:
         """Hand the answer on with its body, which is all here."""
         reply = self._sent.reply
@@ -116,7 +121,7 @@ class Relay:
                 await self._client.drain()
         self._is_level = True
         reply.offer(self._take)
-        async for chunk in self._sent.rest:
+        async for chunk in self._rest():
             self._is_free = False
             self._write(chunk)
             if self._client.is_slow:
@@ -144,7 +149,7 @@ class Relay:
     async def _down(self) -> None:
         # Either side may simply hang up: that is how a socket ends.
         with contextlib.suppress(OSError, UpstreamBroken):
-            async for piece in self._sent.rest:
+            async for piece in self._rest():
                 self._write(piece)
                 if self._client.is_slow:
                     await self._client.drain()

@@ -92,7 +92,7 @@ class Tracker:
                 sorted(there, key=lambda old: not old.outbound.is_headed_like(current))
             )
             return Sighting(self._new_id(), (*there, *baselines), is_fork=True)
-        others = tuple(old for old in there if old not in baselines)
+        others = tuple([old for old in there if old not in baselines]) if there else ()
         return Sighting(node.conversation, (*baselines, *others))
 
     def record(

@@ -137,6 +137,34 @@ def test_links_are_hashes_of_the_last_one_and_a_digest(
     assert BUILT.links(scope, start[8:], b"".join(digests)) == tuple(expected)
 
 
+@given(st.binary(min_size=17, max_size=600), st.integers(0), st.integers(0))
+def test_a_link_behind_a_part_is_a_hash_of_the_last_one_and_the_parts_digest(
+    body: bytes, start: int, more: int
+) -> None:
+    assert BUILT is not None
+    start %= len(body)
+    end = start + more % (len(body) - start + 1)
+    link = bytes(range(16))
+
+    found = BUILT.link_behind(link, body, start, end)
+
+    # What is shorter is hashed in other ways, which are not built.
+    is_taken = end - start >= 17
+    made = xxh3_128_digest(link + xxh3_128_digest(body[start:end]))
+    assert found == (made if is_taken else None)
+
+
+@pytest.mark.parametrize(
+    ("size", "part"), [(15, (0, 2)), (16, (-1, 1)), (16, (2, 1)), (16, (0, 4))]
+)
+def test_no_link_is_made_behind_what_is_no_part(
+    size: int, part: tuple[int, int]
+) -> None:
+    assert BUILT is not None
+    with pytest.raises(ValueError, match="link_behind"):
+        BUILT.link_behind(bytes(size), b"abc", *part)
+
+
 @given(
     st.lists(st.sampled_from([b"a", b"b", b"ab", b"x" * 70, b"aab"]), max_size=40),
     st.lists(st.sampled_from([b"a", b"ab", b"abab", b"aabx", b"q"]), max_size=3),

@@ -80,6 +80,18 @@ def test_a_start_has_one_digest_whatever_stands_behind_it(
     assert starts_of(bytes(16), body).digest(offset) != one.digest(offset)
 
 
+@given(BODIES, st.integers(0, 40_000))
+def test_a_start_has_the_same_digest_without_what_was_built(
+    body: bytes, offset: int
+) -> None:
+    offset %= len(body) + 1
+    found = starts_of(ROOT, body).digest(offset)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "load_scanner", lambda: None)
+        assert starts_of(ROOT, body).digest(offset) == found
+
+
 def test_a_body_is_looked_up_at_its_last_places_and_at_no_others() -> None:
     starts = starts_of(ROOT, b"x" * 40_000)
     digests = [starts.key(place) for place in PLACES if place <= 40_000]

@@ -45,7 +45,7 @@ async def forwarded(runtime: Runtime, said: Said, **changes: Any) -> Sent:
 
 
 async def rest_of(sent: Sent) -> bytes:
-    return b"".join([chunk async for chunk in sent.rest])
+    return b"".join([chunk async for chunk in sent.rest or sent.reply.chunks()])
 
 
 async def test_a_stream_is_held_up_to_its_first_content(runtime: Runtime) -> None:
