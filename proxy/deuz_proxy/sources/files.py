@@ -20,7 +20,7 @@ from deuz_proxy.errors import SourceFailed, StoreFailed
 from deuz_proxy.ports import Query
 from deuz_proxy.sources.folder import Found, read_text
 from deuz_proxy.sources.folder_index import FAULTS, FolderIndex
-from deuz_proxy.sources.index import Hit
+from deuz_proxy.sources.scores import Hit
 
 _Answer = TypeVar("_Answer")
 

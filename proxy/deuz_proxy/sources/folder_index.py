@@ -19,7 +19,8 @@ from pathlib import PurePosixPath
 from deuz_proxy.config.context import FilesSource
 from deuz_proxy.sources.chunks import Chunk, chunk_markdown, chunk_plain
 from deuz_proxy.sources.folder import Found, Listing, NotText, fill_listing
-from deuz_proxy.sources.index import IN_PROCESS, ChunkIndex, Hit, Stamp
+from deuz_proxy.sources.index import IN_PROCESS, ChunkIndex, Stamp
+from deuz_proxy.sources.scores import Hit
 from deuz_proxy.sources.sole import sole_process
 
 LOOK_SECONDS = 1.0

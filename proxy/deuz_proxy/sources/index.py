@@ -16,14 +16,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 import msgspec
 
 from deuz_proxy.private_files import make_private
 from deuz_proxy.sources.chunks import Chunk
-from deuz_proxy.sources.found import FoundChunk, KeptChunks
+from deuz_proxy.sources.found import KeptChunks
 from deuz_proxy.sources.postings import KeptPostings, Weighed
+from deuz_proxy.sources.scores import Fitting, Hit, nine_digits, scored_hits
 from deuz_proxy.sources.words import KeptWords
 from deuz_proxy.weights import FUNCTION_WORDS, counted_unknown, word_weight
 
@@ -41,8 +43,6 @@ _MOST_CHARACTERS = 4_000
 # questions of `test_ranking`: with 4,000 the right page is found less often among 5,300
 # chunks, with 8,000 as often as without a bound; among 51,000, too.
 _MOST_FITS = 8_000
-# The rest of a score tells hits with the same words apart.
-_OF_SHARE = 0.85
 # Prose that says `how` and `before` as the question does goes before code that does
 # not, other things being alike.
 _OF_GLUE = 0.13
@@ -85,16 +85,6 @@ class Stamp:
     size_bytes: int
     digest: bytes = b""
     skipped: str = ""
-
-
-class Hit(msgspec.Struct, frozen=True):
-    """A chunk that answers, best first."""
-
-    name: str
-    chunk: str
-    text: str
-    score: float
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +225,16 @@ class ChunkIndex:
         rows = self._postings.fitting(asked.words, limit)
         # As far down as the last hit: equal ones go by name and position.
         fits = sorted([fit for _, fit, _ in rows])[-limit:]
-        least = min(fits, default=0.0) - _ROUNDING
+        least = fits[0] - _ROUNDING if fits else 0.0
+        whole, shares = asked.whole, asked.shares
         best = {
-            row: (round(fit / asked.whole, 9), sum(compress(asked.shares, has)))
+            row: (nine_digits(fit / whole), sum(compress(shares, has)))
             for row, fit, has in rows
             if fit > 0 and fit >= least
         }
-        return _scored(self._take(best, limit), best, asked.glue, min_score)
+        return scored_hits(self._take(best, limit), asked.glue, min_score)
 
-    def _take(self, best: _Best, limit: int) -> Sequence[FoundChunk]:
+    def _take(self, best: _Best, limit: int) -> Sequence[Fitting]:
         """Return the chunks that fit best, in the order of fit, name and position."""
         rows: Collection[int] = best
         if len(best) > limit:
@@ -252,27 +243,38 @@ class ChunkIndex:
             hits = msgspec.json.encode(fits).decode()
             first = self._connection.execute(_FIRST, (hits, limit)).fetchall()
             rows = [row for (row,) in first]
-        found = self._found.take(rows)
-        return sorted(
-            found, key=lambda each: (-best[each.row][0], each.name, each.position)
-        )
+        # One sort for each term, the least first.
+        chunks = sorted(self._found.take(rows), key=attrgetter("name", "position"))
+        found = [(*best[each.row], each) for each in chunks]
+        found.sort(key=itemgetter(0), reverse=True)
+        return found
 
     def _asked(self, words: Collection[str]) -> _Asked:
         """Return the words worth asking for, as shares of the best possible score."""
-        said = [word for word in words if word in FUNCTION_WORDS]
-        telling = [word for word in words if word not in FUNCTION_WORDS]
-        known = [each for each in self._postings.weighed(telling) if each[2]]
-        unknown = counted_unknown(len(telling) - len(known), _MOST_UNKNOWN_WORDS)
+        said: list[Weighed] = []
+        known: list[Weighed] = []
+        missing = 0
+        for each in self._postings.weighed(words):
+            if each[1] in FUNCTION_WORDS:
+                said.append(each)
+            elif each[2]:
+                known.append(each)
+            else:
+                missing += 1
+        unknown = counted_unknown(missing, _MOST_UNKNOWN_WORDS)
         # Rarest first; equal ones by the alphabet.
-        asked = _bounded(sorted(known)[:_MOST_KNOWN_WORDS])
+        asked = sorted(known)[:_MOST_KNOWN_WORDS]
+        if len(asked) * self._postings.chunks() > _MOST_FITS:
+            asked = _bounded(asked)
+        if not asked:
+            said = []
         missed = word_weight(self._postings.chunks(), 0) * unknown
         whole = missed - sum([negative for negative, _, _ in asked])
-        glue = self._postings.weighed(said) if asked else ()
         return _Asked(
             whole,
             asked,
             [-negative / whole for negative, _, _ in asked],
-            [(f" {word} ", _OF_GLUE * -negative / whole) for negative, word, _ in glue],
+            [(f" {word} ", _OF_GLUE * -negative / whole) for negative, word, _ in said],
         )
 
     def _columns(self, name: str, title: str, text: str) -> tuple[str, str]:
@@ -306,38 +308,7 @@ class ChunkIndex:
         self._connection.execute(f"PRAGMA user_version = {_VERSION}")
 
 
-def _scored(
-    found: Sequence[FoundChunk],
-    best: _Best,
-    glue: Sequence[tuple[str, float]],
-    min_score: float,
-) -> Sequence[Hit]:
-    """Return the hits of the chunks with their scores, the best first."""
-    rows = [(*best[each.row], each) for each in found]
-    if glue:
-        rows = [
-            (round(fit + _held_together(each, glue), 9), share, each)
-            for fit, share, each in rows
-        ]
-        # Equal ones stay in the order of name and position.
-        rows.sort(key=lambda each: -each[0])
-    hits: list[Hit] = []
-    least = 0.0
-    for fit, share, each in reversed(rows):
-        # What fits better is worth no less, though it has fewer of the words.
-        least = max(least, share)
-        score = round(min(1.0, _OF_SHARE * least + (1 - _OF_SHARE) * min(1.0, fit)), 9)
-        if score >= min_score:
-            hits.append(Hit(each.name, each.chunk, each.text, score, each.digest))
-    hits.reverse()
-    return tuple(hits)
-
-
-def _held_together(each: FoundChunk, glue: Sequence[tuple[str, float]]) -> float:
-    return sum([weight for word, weight in glue if word in each.small])
-
-
-def _bounded(words: Sequence[Weighed]) -> Sequence[Weighed]:
+def _bounded(words: list[Weighed]) -> list[Weighed]:
     """Leave the last words out that lead to too many chunks; the first one stays."""
     fits = 0
     for number, (_, _, holding) in enumerate(words):

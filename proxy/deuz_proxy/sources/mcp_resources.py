@@ -29,9 +29,10 @@ from deuz_proxy.config.outside import McpSource
 from deuz_proxy.errors import SourceFailed
 from deuz_proxy.ports import Query
 from deuz_proxy.sources.chunks import chunk_markdown, chunk_plain
-from deuz_proxy.sources.index import ChunkIndex, Hit, Stamp
+from deuz_proxy.sources.index import ChunkIndex, Stamp
 from deuz_proxy.sources.mcp import connection
 from deuz_proxy.sources.mcp_session import Session
+from deuz_proxy.sources.scores import Hit
 
 MOST_RESOURCES = 1_000
 MOST_CHARACTERS = 32_000_000

@@ -9,7 +9,8 @@ Rules:
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 # Runs of letters and digits; `_` parts words, as in most identifiers.
 _RUN = re.compile(r"[^\W_]+")
@@ -39,13 +40,14 @@ class KeptWords:
 
     def join(self, text: str) -> str:
         """Return the search words of the text, with spaces between them."""
-        return b" ".join(map(self._runs.__getitem__, _runs_of(text))).decode()
+        return " ".join(self._words(_runs_of(text)))
 
     def distinct(self, text: str) -> Sequence[str]:
         """Return the search words of the text, each once, in the order they come."""
-        runs = dict.fromkeys(_runs_of(text))
-        words = b" ".join(map(self._runs.__getitem__, runs)).decode().split()
-        return list(dict.fromkeys(words))
+        return list(dict.fromkeys(self._words(dict.fromkeys(_runs_of(text)))))
+
+    def _words(self, runs: Iterable[bytes]) -> Iterator[str]:
+        return chain.from_iterable(map(self._runs.__getitem__, runs))
 
 
 def _runs_of(text: str) -> list[bytes]:
@@ -53,17 +55,17 @@ def _runs_of(text: str) -> list[bytes]:
     return text.encode("utf-8", "replace").translate(_BREAKS).split()
 
 
-class _Runs(dict[bytes, bytes]):
+class _Runs(dict[bytes, tuple[str, ...]]):
     """Runs without a break in ASCII, and the words of each."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._older: dict[bytes, bytes] = {}
+        self._older: dict[bytes, tuple[str, ...]] = {}
 
-    def __missing__(self, run: bytes) -> bytes:
+    def __missing__(self, run: bytes) -> tuple[str, ...]:
         words = self._older.get(run)
         if words is None:
-            words = " ".join(words_of(run.decode())).encode()
+            words = tuple(words_of(run.decode()))
         # A longer one is hardly a word, so hardly met again.
         if len(run) <= _LONGEST_WORD:
             if len(self) >= _MOST_KEPT:

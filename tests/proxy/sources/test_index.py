@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deuz_proxy.sources.chunks import Chunk
-from deuz_proxy.sources.index import ChunkIndex, Hit, Stamp
+from deuz_proxy.sources.index import ChunkIndex, Stamp
+from deuz_proxy.sources.scores import Hit
 
 STAMP = Stamp(1, 2, b"digest")
 SHOP = {
