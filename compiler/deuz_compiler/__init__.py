@@ -21,6 +21,7 @@ from deuz_compiler.placement.block import (
     BlockRecord,
     escape_json_string,
     render_block,
+    render_pieces,
 )
 from deuz_compiler.placement.laws import (
     PART,
@@ -88,7 +89,7 @@ from deuz_compiler.surface import (
     project,
 )
 from deuz_compiler.tokens.calibrate import Calibration, calibrated, observe_usage
-from deuz_compiler.tokens.estimate import estimate_text
+from deuz_compiler.tokens.estimate import estimate_pieces, estimate_text
 from deuz_compiler.tokens.estimator import (
     Estimator,
     estimator_for,
@@ -229,6 +230,7 @@ __all__ = [
     "error_body",
     "error_event",
     "escape_json_string",
+    "estimate_pieces",
     "estimate_text",
     "estimator_for",
     "exact_ratio",
@@ -268,6 +270,7 @@ __all__ = [
     "records_of",
     "redact_operations",
     "render_block",
+    "render_pieces",
     "render_summary",
     "render_tail",
     "request_refresh",

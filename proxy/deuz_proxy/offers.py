@@ -37,6 +37,7 @@ from deuz_compiler import (
     exact_ratio,
     plain_prefix,
     render_block,
+    render_pieces,
     weigh_shares,
     with_surface,
 )
@@ -130,15 +131,18 @@ def _label_tokens(estimator: Estimator, names: tuple[str, str, str, str, str]) -
     return max(0, whole - _frame_tokens(estimator))
 
 
-def make_block(call: Call, known: Known, compilation: Compilation) -> Append | None:
+def make_block(
+    call: Call, known: Known, compilation: Compilation, runtime: Runtime
+) -> Append | None:
     """Return the block of the selected records; None when nothing was selected."""
     if not compilation.selected:
         return None
-    text = render_block(tuple(_block_record(c) for c in compilation.selected))
+    pieces = render_pieces([_block_record(c) for c in compilation.selected])
+    estimator = estimator_for(model_of(call))
     return Append(
-        text=escape_json_string(text),
-        records=tuple(_placed(c) for c in compilation.selected),
-        tokens=estimator_for(model_of(call)).count_text(text),
+        text=escape_json_string("".join(pieces)),
+        records=tuple([_placed(c) for c in compilation.selected]),
+        tokens=runtime.estimates.count_pieces(estimator, pieces),
         form=form_of(call, known),
     )
 
@@ -275,12 +279,12 @@ def _reports(gathered: Gathered, config: Config) -> tuple[SourceReport, ...]:
 
 def _block_record(candidate: Candidate) -> BlockRecord:
     return BlockRecord(
-        source=candidate.source,
-        kind=candidate.kind,
-        record_id=candidate.record_id,
-        revision=candidate.revision,
-        origin=candidate.origin,
-        text=candidate.text,
+        candidate.source,
+        candidate.kind,
+        candidate.record_id,
+        candidate.revision,
+        candidate.origin,
+        candidate.text,
     )
 
 

@@ -115,7 +115,7 @@ async def test_nothing_selected_is_no_block(told: Told) -> None:
 
     compilation = compile_gathered(call, known, surface, runtime, free_tokens=0)
 
-    assert make_block(call, known, compilation) is None
+    assert make_block(call, known, compilation, runtime) is None
 
 
 async def test_a_block_tells_its_records_tokens_and_form(told: Told) -> None:

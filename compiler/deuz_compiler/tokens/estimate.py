@@ -9,6 +9,7 @@ Rules:
   embedded media are priced by kind.
 """
 
+from collections.abc import Callable, Sequence
 from operator import mul
 
 from deuz_compiler.tokens.embedded import split_media
@@ -70,15 +71,30 @@ def estimate_text(text: str, weights: Weights = CURRENT) -> int:
     """Return the likely number of tokens of a plain text."""
     raw = text.encode("utf-8", "replace")
     sample = _sample_of(raw)
-    return _scaled(_thousandths(sample, weights), part=len(sample), whole=len(raw))
+    return _scaled(thousandths_of(sample, weights), part=len(sample), whole=len(raw))
 
 
 def estimate_bytes(raw: bytes, weights: Weights = CURRENT) -> int:
     """Return the likely number of tokens of a JSON text, media by kind."""
     plain, media_tokens = split_media(raw)
     sample = _sample_of(plain)
-    cost = _thousandths(_unescaped(sample), weights)
+    cost = thousandths_of(_unescaped(sample), weights)
     return media_tokens + _scaled(cost, part=len(sample), whole=len(plain))
+
+
+def estimate_pieces(
+    pieces: Sequence[bytes], cost_piece: Callable[[bytes], int]
+) -> int | None:
+    """Return the likely number of tokens of what the pieces of a text are together.
+
+    Each but the first begins with a mark behind a line end: then no trait reaches from
+    one into the next, and they cost as much as the whole. None for a text so long that
+    samples of it are counted.
+    """
+    whole = sum(map(len, pieces))
+    if whole > _COUNTED_BYTES:
+        return None
+    return _scaled(sum(map(cost_piece, pieces)), part=whole, whole=whole)
 
 
 def traits_of(text: bytes) -> tuple[int, ...]:
@@ -111,7 +127,8 @@ def _foreign_traits(classes: bytes) -> tuple[int, ...]:
     return tuple(map(classes.count, _FOREIGN))
 
 
-def _thousandths(text: bytes, weights: Weights) -> int:
+def thousandths_of(text: bytes, weights: Weights) -> int:
+    """Return what a text in UTF-8 costs, in thousandths: all of it is counted."""
     return sum(map(mul, traits_of(text), weights))
 
 

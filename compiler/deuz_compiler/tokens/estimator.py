@@ -12,27 +12,36 @@ from functools import partial
 import msgspec
 
 from deuz_compiler.tokens.embedded import split_media
-from deuz_compiler.tokens.estimate import estimate_bytes, estimate_text
+from deuz_compiler.tokens.estimate import estimate_bytes, estimate_text, thousandths_of
 from deuz_compiler.tokens.families import weights_for
-from deuz_compiler.tokens.weights import BROAD
+from deuz_compiler.tokens.weights import BROAD, CURRENT
 
 
 class Estimator(msgspec.Struct, frozen=True, gc=False):
     """How to count; `name` is what telemetry shows.
 
     `count_text` takes plain text, `count_json` JSON text as it is on the wire.
+    `cost_piece` takes a piece of plain text in UTF-8, for `estimate_pieces`; an
+    estimator without it takes texts only whole.
     """
 
     name: str
     count_text: Callable[[str], int]
     count_json: Callable[[bytes], int]
+    cost_piece: Callable[[bytes], int] | None = None
 
 
-HEURISTIC = Estimator("heuristic", estimate_text, estimate_bytes)
+HEURISTIC = Estimator(
+    "heuristic",
+    estimate_text,
+    estimate_bytes,
+    partial(thousandths_of, weights=CURRENT),
+)
 BROAD_HEURISTIC = Estimator(
     "heuristic-broad",
     partial(estimate_text, weights=BROAD),
     partial(estimate_bytes, weights=BROAD),
+    partial(thousandths_of, weights=BROAD),
 )
 
 

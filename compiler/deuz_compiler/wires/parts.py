@@ -24,6 +24,11 @@ UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 Place = tuple[int, int]
 
+# As clients write a plain turn.
+_PLAIN_HEADS = b'{"role":"user","content":"', b'{"role": "user", "content": "'
+_CONTENT = b'content"'
+_text = msgspec.json.Decoder(str)
+
 
 class Part(msgspec.Struct, frozen=True, gc=False):
     """One part of a turn.
@@ -47,11 +52,13 @@ class TurnReader(msgspec.Struct, frozen=True, gc=False):
     """What every wire tells of one turn, from how it finds the parts and the role.
 
     `find_parts` and `find_role` may raise what decoding raises: then it is no turn of
-    the wire, which is `NotLifted`. A role is wire-neutral.
+    the wire, which is `NotLifted`. A role is wire-neutral. Where turns may be plain,
+    `{"role": "user", "content": "text"}` is one.
     """
 
     find_parts: ReadParts
     find_role: Callable[[bytes], str]
+    has_plain_turns: bool = False
 
     def read_parts(self, raw: bytes) -> tuple[Part, ...]:
         """Return the turn's parts.
@@ -97,6 +104,15 @@ class TurnReader(msgspec.Struct, frozen=True, gc=False):
         Raises:
             NotLifted: not a turn of this wire.
         """
+        is_plain = raw.startswith(_PLAIN_HEADS) and raw.endswith(b"}")
+        if is_plain and self.has_plain_turns:
+            # Most questions: a string, and nothing behind it.
+            start = raw.find(b'"', raw.find(_CONTENT) + len(_CONTENT))
+            try:
+                text = _text.decode(raw[start:-1])
+                return words_of((Part(TEXT, 0, 0, text),))
+            except UNREADABLE:
+                pass
         return words_of(self.read_parts(raw)) if self.role_of(raw) == "user" else ""
 
 

@@ -138,7 +138,7 @@ def add_context(
         started_at=started_at,
         duration_seconds=runtime.monotonic() - start,
     )
-    return make_block(call, known, compilation), told
+    return make_block(call, known, compilation, runtime), told
 
 
 def lay_out(

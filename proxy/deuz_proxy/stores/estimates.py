@@ -7,10 +7,18 @@ Rules:
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
 
 import xxhash
 
-from deuz_compiler import Calibration, Estimator, calibrated, observe_usage
+from deuz_compiler import (
+    Calibration,
+    Estimator,
+    calibrated,
+    estimate_pieces,
+    observe_usage,
+)
 
 _MOST_MODELS = 256
 _MOST_TEXTS = 8_192  # Some 150 bytes each.
@@ -22,6 +30,7 @@ class Estimates:
     def __init__(self) -> None:
         self._known: OrderedDict[str, Calibration] = OrderedDict()
         self._counted: dict[tuple[str, bytes], int] = {}
+        self._costs: dict[tuple[str, bytes], int] = {}
 
     def calibrated(self, model: str, tokens: int) -> int:
         """Return the estimate corrected by what the model's answers reported."""
@@ -48,3 +57,23 @@ class Estimates:
             tokens = estimator.count_text(text)
             self._counted[estimator.name, digest] = tokens
         return tokens
+
+    def count_pieces(self, estimator: Estimator, pieces: Sequence[str]) -> int:
+        """Return the estimate of a text of which pieces are likely to come again.
+
+        What `estimate_pieces` asks of them holds for those of a block.
+        """
+        tokens = None
+        if estimator.cost_piece is not None:
+            raw = [piece.encode("utf-8", "replace") for piece in pieces]
+            tokens = estimate_pieces(raw, partial(self._cost, estimator))
+        return estimator.count_text("".join(pieces)) if tokens is None else tokens
+
+    def _cost(self, estimator: Estimator, piece: bytes) -> int:
+        key = estimator.name, xxhash.xxh3_128_digest(piece)
+        cost = self._costs.get(key)
+        if cost is None and estimator.cost_piece is not None:
+            if len(self._costs) >= _MOST_TEXTS:
+                self._costs.clear()
+            cost = self._costs[key] = estimator.cost_piece(piece)
+        return cost or 0

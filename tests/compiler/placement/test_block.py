@@ -1,5 +1,6 @@
 import random
 import re
+import sys
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 from deuz_compiler.errors import MalformedInput
 from deuz_compiler.placement.block import (
+    _IN_ATTRIBUTE,
+    _IN_TEXT,
     CLOSER,
     OPENER,
     BlockRecord,
@@ -233,3 +236,18 @@ def test_long_run_of_blanks_behind_an_opener_is_linear() -> None:
     text = "<" + " " * 200_000 + "<" * 20_000
 
     assert parse_block(render_block([record(text)])) == (record(text),)
+
+
+def test_what_is_written_as_it_is_holds_nothing_that_is_to_be_escaped() -> None:
+    escaped = [
+        character
+        for character in map(chr, range(sys.maxunicode + 1))
+        if _IN_ATTRIBUTE.match(character) or _IN_TEXT.match(character)
+    ]
+
+    for character in escaped:
+        text = f"a{character}b"
+        block = render_block([BlockRecord("s", character, "i", "1", "", text)])
+
+        assert f' kind="{character}"' not in block
+        assert (text in block) is not bool(_IN_TEXT.match(character))

@@ -1,10 +1,12 @@
 """The parts of a turn, and one suite of laws that every wire's reader must pass."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.placement.block import BlockRecord, render_block
@@ -15,6 +17,7 @@ from deuz_compiler.wires.openai_responses import parts as openai_responses_parts
 from deuz_compiler.wires.own import SUMMARY_MARKER
 from deuz_compiler.wires.parts import (
     Part,
+    TurnReader,
     cut_places,
     place_of,
     stub_result,
@@ -197,3 +200,37 @@ def test_what_cannot_be_read_is_told_so_on_every_wire(wire: str, raw: bytes) -> 
     for read in (READER_OF[wire].read_parts, READER_OF[wire].user_text):
         with pytest.raises(NotLifted):
             read(raw)
+
+
+@given(
+    text=st.text(max_size=12) | st.sampled_from(['a \\ " b', BLOCK, f"q\n{BLOCK}"]),
+    spaces=st.sampled_from(["", " "]),
+    behind=st.sampled_from(
+        [
+            "}",
+            " }",
+            ',"content":"z"}',
+            ',"role":"assistant"}',
+            ',"name":"n"}',
+            '"}',
+            "",
+            ",",
+        ]
+    ),
+)
+@pytest.mark.parametrize("reader", READER_OF.values(), ids=READER_OF)
+def test_a_plain_turn_says_what_its_parts_say(
+    reader: Any, text: str, spaces: str, behind: str
+) -> None:
+    said = json.dumps(text)
+    raw = f'{{"role":{spaces}"user",{spaces}"content":{spaces}{said}{behind}'.encode()
+    general = replace(reader.READER, has_plain_turns=False)
+
+    assert told_by(reader.READER, raw) == told_by(general, raw)
+
+
+def told_by(reader: TurnReader, raw: bytes) -> str | None:
+    try:
+        return reader.user_text(raw)
+    except NotLifted:
+        return None

@@ -1,4 +1,15 @@
-from deuz_compiler import Estimator, estimator_for
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deuz_compiler import (
+    BlockRecord,
+    Estimator,
+    estimator_for,
+    render_block,
+    render_pieces,
+    tokenizer_estimator,
+)
 from deuz_proxy.stores.estimates import Estimates
 
 
@@ -70,3 +81,58 @@ def test_no_more_texts_are_known_than_the_bound_says() -> None:
 
     assert counted[-1] == "0"
     assert len(counted) == 8_194
+
+
+@given(
+    texts=st.lists(
+        st.text(st.sampled_from(" .<a0A\n\r\tß你é🙂\x7f&;"), max_size=9), max_size=4
+    ),
+    model=st.sampled_from(["gpt-5", "other"]),
+)
+def test_a_block_costs_what_its_pieces_do(texts: list[str], model: str) -> None:
+    estimates, estimator = Estimates(), estimator_for(model)
+    records = [BlockRecord("s", each, "i", "", each, each) for each in texts]
+
+    counts = [
+        estimates.count_pieces(estimator, render_pieces(records[:many]))
+        for many in (*range(len(records) + 1), len(records))
+    ]
+
+    *fewer, whole = [
+        estimator.count_text(render_block(records[:many]))
+        for many in range(len(records) + 1)
+    ]
+    assert counts == [*fewer, whole, whole]
+
+
+@pytest.mark.parametrize("length", [65_000, 66_000])
+def test_of_a_long_block_samples_are_counted(length: int) -> None:
+    estimator = estimator_for("other")
+    records = [
+        BlockRecord("s", "k", "i", "", "", "An odd, long text.\n" * (length // 19))
+    ]
+
+    tokens = Estimates().count_pieces(estimator, render_pieces(records))
+
+    assert tokens == estimator.count_text(render_block(records))
+
+
+def test_pieces_are_counted_whole_by_an_estimator_that_takes_no_pieces() -> None:
+    estimator = tokenizer_estimator("one a text", lambda _: "t")
+
+    assert Estimates().count_pieces(estimator, ["a", "b"]) == 1
+
+
+def test_a_piece_that_comes_again_is_not_counted_again() -> None:
+    counted: list[bytes] = []
+
+    def cost_piece(raw: bytes) -> int:
+        counted.append(raw)
+        return 1_000
+
+    estimates, estimator = Estimates(), Estimator("e", len, len, cost_piece)
+
+    tokens = [estimates.count_pieces(estimator, ["a", "b"]) for _ in range(2)]
+
+    assert tokens == [2, 2]
+    assert counted == [b"a", b"b"]

@@ -118,6 +118,6 @@ def _result_text(content: bytes) -> str:
     return "\n".join(told(p.text, p.type, is_text=p.type == "text") for p in value)
 
 
-READER = TurnReader(_read_parts, _role_of)
+READER = TurnReader(_read_parts, _role_of, has_plain_turns=True)
 read_parts, part_span = READER.read_parts, READER.part_span
 transcribe_turn, user_text = READER.transcribe_turn, READER.user_text

@@ -94,6 +94,6 @@ def _tool_call(raw: bytes, place: Place) -> Part:
     return Part(TOOL_CALL, *place, arguments, call.id or name, name)
 
 
-READER = TurnReader(_read_parts, _role_of)
+READER = TurnReader(_read_parts, _role_of, has_plain_turns=True)
 read_parts, part_span = READER.read_parts, READER.part_span
 transcribe_turn, user_text = READER.transcribe_turn, READER.user_text

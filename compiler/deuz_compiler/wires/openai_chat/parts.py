@@ -141,6 +141,6 @@ def _function_call(raw: bytes, member: Member) -> Part:
     return Part(TOOL_CALL, *place, called.arguments, called.name, called.name)
 
 
-READER = TurnReader(_read_parts, _role_of)
+READER = TurnReader(_read_parts, _role_of, has_plain_turns=True)
 read_parts, part_span = READER.read_parts, READER.part_span
 transcribe_turn, user_text = READER.transcribe_turn, READER.user_text

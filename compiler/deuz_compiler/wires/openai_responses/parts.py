@@ -173,7 +173,7 @@ def _place(raw: bytes, key: str) -> Place:
     return found[0]
 
 
-READER = TurnReader(_find_parts, _role_of)
+READER = TurnReader(_find_parts, _role_of, has_plain_turns=True)
 read_parts, part_span = READER.read_parts, READER.part_span
 role_of = READER.role_of
 transcribe_turn, user_text = READER.transcribe_turn, READER.user_text
