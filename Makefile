@@ -10,7 +10,7 @@ DEMO ?=
 
 setup: $(STAMP)
 
-$(STAMP): requirements-dev.txt pyproject.toml compiler/hatch_build.py compiler/deuz_compiler/wires/_scanner.c compiler/deuz_compiler/wires/_hashing.h proxy/deuz_proxy/sinks/_span_items.c
+$(STAMP): requirements-dev.txt pyproject.toml compiler/hatch_build.py compiler/deuz_compiler/wires/_scanner.c compiler/deuz_compiler/wires/_hashing.h proxy/deuz_proxy/sinks/_span_items.c proxy/deuz_proxy/sources/_best_rows.c
 	@echo "setting up .venv, once: 1 to 2 minutes"
 	test -x $(PYTHON) || python3 -m venv .venv
 	$(PYTHON) -m pip install --quiet --no-deps --requirement requirements-dev.txt

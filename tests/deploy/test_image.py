@@ -160,6 +160,7 @@ def test_copied_files_are_enough_to_build_a_wheel_with_every_file_of_ours(
     assert "-abi3-" in wheel.name
     assert "deuz_compiler/wires/_scanner.abi3.so" in packed
     assert "deuz_proxy/sinks/_span_items.abi3.so" in packed
+    assert "deuz_proxy/sources/_best_rows.abi3.so" in packed
 
 
 @pytest.mark.e2e

@@ -15,7 +15,6 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
@@ -46,7 +45,6 @@ _MOST_FITS = 8_000
 # Prose that says `how` and `before` as the question does goes before code that does
 # not, other things being alike.
 _OF_GLUE = 0.13
-_ROUNDING = 1e-9
 
 _SCHEMA = """
 CREATE TABLE changes (number INTEGER);
@@ -96,7 +94,7 @@ class _Asked:
 
     whole: float
     words: Sequence[Weighed]
-    shares: Sequence[float]
+    shares: list[float]
     glue: Sequence[tuple[str, float]]
 
 
@@ -222,16 +220,10 @@ class ChunkIndex:
         asked = self._asked(self._words.distinct(text[:_MOST_CHARACTERS]))
         if not asked.words:
             return ()
-        rows = self._postings.fitting(asked.words, limit)
         # As far down as the last hit: equal ones go by name and position.
-        fits = sorted([fit for _, fit, _ in rows])[-limit:]
-        least = fits[0] - _ROUNDING if fits else 0.0
-        whole, shares = asked.whole, asked.shares
-        best = {
-            row: (nine_digits(fit / whole), sum(compress(shares, has)))
-            for row, fit, has in rows
-            if fit > 0 and fit >= least
-        }
+        rows = self._postings.fitting(asked.words, asked.shares, limit)
+        whole = asked.whole
+        best = {row: (nine_digits(fit / whole), share) for row, fit, share in rows}
         return scored_hits(self._take(best, limit), asked.glue, min_score)
 
     def _take(self, best: _Best, limit: int) -> Sequence[Fitting]:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deuz_proxy.sources.best_rows import unpack
 from deuz_proxy.sources.postings import KeptPostings
 
 WORDS = ("alpha", "beta", "gamma", "delta")
@@ -41,9 +42,15 @@ def said(connection: sqlite3.Connection) -> list[str]:
 
 def fitting(
     postings: KeptPostings, words: Iterable[str] = WORDS, most: int = 99
-) -> dict[int, tuple[float, tuple[float, ...]]]:
+) -> dict[int, tuple[float, float]]:
     known = sorted(each for each in postings.weighed(words) if each[2])
-    return {row: (fit, fits) for row, fit, fits in postings.fitting(known, most)}
+    shares = [2.0**place for place in range(len(known))]
+    found = postings.fitting(known, shares, most) if known else ()
+    return {row: (fit, share) for row, fit, share in found}
+
+
+def fits_of(postings: KeptPostings, word: str) -> dict[int, float]:
+    return dict(unpack(postings.posting(word)))
 
 
 def holding(postings: KeptPostings, word: str) -> int:
@@ -55,10 +62,10 @@ def test_a_word_tells_which_chunks_have_it_and_how_well_it_fits(
 ) -> None:
     postings = KeptPostings(connection)
 
-    fits = postings.fits("alpha")
+    fits = fits_of(postings, "alpha")
 
     assert (postings.chunks(), holding(postings, "alpha")) == (4, 3)
-    assert (holding(postings, "omega"), postings.fits("omega")) == (0, {})
+    assert (holding(postings, "omega"), fits_of(postings, "omega")) == (0, {})
     # Said twice, and said alone, it fits better than among others.
     assert fits[2] > fits[4] > fits[1] > 0
 
@@ -120,7 +127,7 @@ def test_the_best_rows_have_what_their_words_fit_whatever_is_let_go(
     plain = KeptPostings(connection)
     words = [word for _, word, held in sorted(plain.weighed(WORDS)) if held]
     wanted = {
-        row: [plain.fits(word).get(row, 0.0) for word in words]
+        row: [fits_of(plain, word).get(row, 0.0) for word in words]
         for row in range(1, len(texts) + 1)
     }
     best = sorted((sum(fits) for fits in wanted.values()), reverse=True)[:most]
@@ -133,11 +140,12 @@ def test_the_best_rows_have_what_their_words_fit_whatever_is_let_go(
         assert {row: round(fit, 9) for row, (fit, _) in found.items()} == {
             row: sums[row] for row in found
         }
-        assert {row: list(fits) for row, (_, fits) in found.items()} == {
-            row: wanted[row] for row in found
+        assert {row: share for row, (_, share) in found.items()} == {
+            row: sum(2.0**place for place, fit in enumerate(wanted[row]) if fit)
+            for row in found
         }
         good = {r for r, fit in sums.items() if fit > 0 and fit >= best[-1] - 1e-9}
-        assert good <= found.keys()
+        assert good == found.keys()
     connection.close()
 
 
