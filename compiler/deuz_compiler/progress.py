@@ -35,11 +35,13 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
 class Resumed(msgspec.Struct, frozen=True, gc=False):
     """A body that goes on where an earlier one was understood up to.
 
-    `standing` is what stands on the turns up to there, where that is known.
+    `standing` is what stands on the turns up to there, where that is known; `place` is
+    the start's own key, by which it was found.
     """
 
     progress: Progress
     standing: Standing | None = None
+    place: bytes = b""
 
 
 def progress_of(

@@ -228,7 +228,7 @@ def _envelope(
         _span(body, members[rules.system]) if rules.system in members else None,
         _params(rules, body, members),
         Span(history.start, history.end),
-        _ahead(found, history.start),
+        tuple([m for m in found if m.end <= history.start]),
         turns,
         turns.count_leading("system"),
         rules.is_params_last,
@@ -236,16 +236,6 @@ def _envelope(
         rules.hidden in members,
         marker is not None and body.startswith(b"{", marker.start),
     )
-
-
-def _ahead(members: Members, start: int) -> Members:
-    """Return the members that stand ahead of this place; they are in their order."""
-    count = 0
-    for member in members:
-        if member.start >= start:
-            break
-        count += 1
-    return members[:count]
 
 
 def _model(
@@ -270,12 +260,12 @@ def _params(
     named = rules.params.intersection(members)
     if not named:
         return ()
-    defaults = dict(rules.defaults)
-    return tuple(
-        (name, Span(members[name].start, members[name].end))
-        for name in sorted(named)
-        if _read_value(body, members[name]) not in (None, defaults.get(name))
-    )
+    defaults, found = dict(rules.defaults), []
+    for name in sorted(named):
+        member = members[name]
+        if _read_value(body, member) not in (None, defaults.get(name)):
+            found.append((name, Span(member.start, member.end)))
+    return tuple(found)
 
 
 def _span(body: bytes, member: Member) -> Span | None:

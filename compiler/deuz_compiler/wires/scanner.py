@@ -82,4 +82,8 @@ def holds(text: bytes, start: int, end: int, words: bytes) -> bool:
     scanner = load_scanner()
     if scanner is not None:
         return scanner.holds(text, start, end, words)
+    return _holds(text, start, end, words)
+
+
+def _holds(text: bytes, start: int, end: int, words: bytes) -> bool:
     return any(text.find(word, start, end) >= 0 for word in words.split(b"\0")[:-1])

@@ -129,12 +129,10 @@ class Turns(msgspec.Struct, frozen=True, gc=False, array_like=True, eq=False):  
         """
         if not self.kinds:
             return others
-        peeks = list(self.peeks)
-        kinds = bytes([kind_of(peek, peeks) for peek in others.peeks])
+        peeks, table = _joined(self.peeks, others.peeks)
         return Turns(
-            # Mostly no other ones: the same tuple for all of a conversation.
-            self.peeks if len(peeks) == len(self.peeks) else tuple(peeks),
-            self.kinds + others.kinds.translate(kinds.ljust(UNREAD + 1)),
+            peeks,
+            self.kinds + others.kinds.translate(table),
             self.places + others.places,
             self.tokens + others.tokens,
             self.digests + others.digests,
@@ -155,16 +153,25 @@ class Turns(msgspec.Struct, frozen=True, gc=False, array_like=True, eq=False):  
 NO_TURNS = Turns()
 
 
+# Conversations of one client have the same few, and go on with some of them.
+@lru_cache(maxsize=1_024)
+def _joined(
+    known: tuple[Peek, ...], others: tuple[Peek, ...]
+) -> tuple[tuple[Peek, ...], bytes]:
+    """Return both, each once, and what makes kinds of the whole from the others'."""
+    peeks = list(known)
+    kinds = bytes([kind_of(peek, peeks) for peek in others])
+    return tuple(peeks), kinds.ljust(UNREAD + 1)
+
+
 def kind_of(peek: Peek, peeks: list[Peek]) -> int:
     """Return where the peek is among those that are known, or is put behind them.
 
     Raises:
         NotLifted: there are more than any client sends.
     """
-    for kind, known in enumerate(peeks):
-        # Those of one wire are made once; `in` and `index` would look twice.
-        if known is peek or known == peek:
-            return kind
+    if peek in peeks:
+        return peeks.index(peek)
     if len(peeks) == _MOST_PEEKS:
         raise NotLifted("unknown_shape")
     peeks.append(peek)

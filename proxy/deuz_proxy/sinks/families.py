@@ -54,31 +54,30 @@ class Bounds:
         return self.known_model(value)
 
 
-class Family(Generic[Child]):
-    """One metric; `family[values]` is its series for these label values."""
+class Family(dict[tuple[str, ...], Child], Generic[Child]):
+    """One metric; `family[values]` is its series for these label values.
 
-    __slots__ = ("_clamps", "_parent", "_series")
+    A dict, since nearly each look finds what is there: that takes no call of ours.
+    """
+
+    __slots__ = ("_clamps", "_parent")
 
     def __init__(
         self, parent: FamilyCollector[Child], clamps: tuple[Clamp, ...]
     ) -> None:
+        super().__init__()
         self._parent = parent
         self._clamps = clamps
-        self._series: dict[tuple[str, ...], Child] = {}
 
-    def __getitem__(self, values: tuple[str, ...]) -> Child:
+    def __missing__(self, values: tuple[str, ...]) -> Child:
         """Return the series, created at its first use."""
-        found = self._series.get(values)
-        return self._open(values) if found is None else found
-
-    def _open(self, values: tuple[str, ...]) -> Child:
         # Only clamped values are remembered: unknown ones would fill the memory.
         clamped = tuple(
             clamp(value) for clamp, value in zip(self._clamps, values, strict=True)
         )
-        found = self._series.get(clamped)
+        found = self.get(clamped)
         if found is None:
-            found = self._series[clamped] = self._parent.series(clamped)
+            found = self[clamped] = self._parent.series(clamped)
         return found
 
 

@@ -86,7 +86,7 @@ class Checkpoints:
             for slot in buckets.get(key, ()):
                 if starts.goes_on(slot.offset, slot.digest):
                     buckets.move_to_end(key)
-                    return Resumed(slot.open(starts.root), slot.standing)
+                    return Resumed(slot.open(starts.root), slot.standing, key)
         return None
 
     def keep(
@@ -107,7 +107,7 @@ class Checkpoints:
             return
         slot = _Slot(key, offset, digest, len(progress.keys), progress, standing)
         if resumed is not None:
-            slot.earlier = self._go_on(starts, resumed, slot)
+            slot.earlier = self._go_on(resumed, slot)
         others = self._buckets.get(key)
         if others is not None:
             self._put(slot, others)
@@ -128,10 +128,10 @@ class Checkpoints:
         self._buckets[slot.key] = (slot, *others[: _MOST_IN_BUCKET - 1])
         self._buckets.move_to_end(slot.key)
 
-    def _go_on(self, starts: Starts, resumed: Resumed, slot: _Slot) -> _Slot | None:
+    def _go_on(self, resumed: Resumed, slot: _Slot) -> _Slot | None:
         """Return where the conversation stood; of where it stood before, let go."""
-        known = resumed.progress.checkpoint
-        found = _at(known.digest, self._buckets.get(starts.key(known.offset), ()))
+        digest = resumed.progress.checkpoint.digest
+        found = _at(digest, self._buckets.get(resumed.place, ()))
         if found is None:
             return None
         earlier = found.earlier

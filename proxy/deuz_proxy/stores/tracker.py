@@ -19,7 +19,6 @@ from deuz_proxy.stores.conversation_state import ConversationState, Place
 
 _MOST_BASELINES = 4
 _MOST_NODES = 8
-_STEPS = 4
 
 
 class _Node(msgspec.Struct, gc=False, eq=False):
@@ -88,9 +87,7 @@ class Tracker:
         baselines, there = conversation.baselines, node.baselines
         is_newest = conversation.newest == keys[count - 1]
         if there and count < len(keys) and not is_newest:
-            there = tuple(
-                sorted(there, key=lambda old: not old.outbound.is_headed_like(current))
-            )
+            there = _headed_first(there, current)
             return Sighting(self._new_id(), (*there, *baselines), is_fork=True)
         others = tuple([old for old in there if old not in baselines]) if there else ()
         return Sighting(node.conversation, (*baselines, *others))
@@ -224,13 +221,13 @@ class Tracker:
 
     def _longest(self, keys: Sequence[bytes]) -> tuple[int, _Node | None]:
         nodes = self._nodes
+        # Of a conversation that is known, the first key is, as a rule.
+        if nodes.keys().isdisjoint(keys):
+            return 0, None
         for index in range(len(keys) - 1, -1, -1):
             node = nodes.get(keys[index])
             if node is not None:
                 return index + 1, node
-            # Most go on by a step or two; what is new is not gone through one by one.
-            if index == len(keys) - _STEPS and nodes.keys().isdisjoint(keys):
-                break
         return 0, None
 
     def _unseen(
@@ -304,6 +301,15 @@ class _Texts:
         while self._bytes > self._max_bytes:
             _, gone = self._texts.popitem(last=False)
             self._bytes -= len(gone)
+
+
+def _headed_first(
+    baselines: tuple[Baseline, ...], current: Prefix
+) -> tuple[Baseline, ...]:
+    """Put those with the request's own head first."""
+    return tuple(
+        sorted(baselines, key=lambda old: not old.outbound.is_headed_like(current))
+    )
 
 
 def _with(baselines: tuple[Baseline, ...], newest: Baseline) -> tuple[Baseline, ...]:

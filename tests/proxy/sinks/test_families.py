@@ -44,7 +44,7 @@ def test_five_thousand_model_names_make_one_series() -> None:
         family["chat", f'junk "{number}"\n', "output"].inc()
 
     assert len(series(make)) == 1
-    assert len(family._series) == 1
+    assert len(family) == 1
 
 
 @pytest.mark.parametrize(
