@@ -169,6 +169,8 @@ class Inbox(msgspec.Struct):
 
     def drop(self) -> None:
         """Let go of what is held; nobody will take it."""
+        if not self._pieces and self._whole is None and not self.is_full:
+            return
         self._pieces.clear()
         self._whole = self.room = None
         self._held_bytes = 0
