@@ -10,7 +10,9 @@ import re
 from typing import Protocol
 
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
-_PLAIN_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n")
+# Of any chunk but the last, whose length begins with a zero.
+_PLAIN_LINE = re.compile(rb"([1-9A-Fa-f][0-9A-Fa-f]{0,14})\r\n")
+_NEXT_LINE = re.compile(rb"\r\n" + _PLAIN_LINE.pattern)
 MAX_CHUNK_LINE_BYTES = 4096
 MAX_TRAILER_BYTES = 65_536
 
@@ -93,15 +95,23 @@ class Chunked:
         """Take chunks out of their framing; cut anywhere, the bytes are the same."""
         if not self._left and not self._kept and not self._is_in_trailer:
             # An event of a stream is most often one chunk in one read.
-            line = _PLAIN_CHUNK_LINE.match(data)
+            line = _PLAIN_LINE.match(data)
             if line is not None and data.endswith(b"\r\n"):
-                start, length = line.end(), int(line[1], 16)
-                if length and len(data) == start + length + 2:
+                start = line.end()
+                if len(data) == start + int(line[1], 16) + 2:
                     return data[start:-2], b""
         if self._kept:
             data, self._kept = self._kept + data, b""
         pieces: list[bytes] = []
-        at = 0
+        at = self._take_chunks(data, pieces)
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return body, data[at:]
+
+    def _take_chunks(self, data: bytes, pieces: list[bytes]) -> int:
+        """Take what there is of the body; return where these bytes go on behind it."""
+        at = self._take_chunk(data, 0, pieces) if self._left else 0
+        if not self._left and not self._is_in_trailer:
+            at = _take_whole(data, at, pieces)
         while at < len(data) and not self.is_complete:
             if self._left:
                 at = self._take_chunk(data, at, pieces)
@@ -109,12 +119,10 @@ class Chunked:
             end = data.find(b"\r\n", at)
             if end < 0:
                 self._keep(data[at:])
-                at = len(data)
-                break
+                return len(data)
             self._read_line(data[at:end])
             at = end + 2
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return body, data[at:]
+        return at
 
     def _take_chunk(self, data: bytes, at: int, pieces: list[bytes]) -> int:
         """Take what there is of the current chunk; return where to go on."""
@@ -152,3 +160,20 @@ class Chunked:
         if len(start) > MAX_TRAILER_BYTES:
             raise NotHttp("trailer too long")
         self._kept = start
+
+
+def _take_whole(data: bytes, at: int, pieces: list[bytes]) -> int:
+    """Take the chunks that are here whole, in plain frames; return where to go on.
+
+    A burst of a stream's events comes so: dozens of them in one read.
+    """
+    line = _PLAIN_LINE.match(data, at)
+    while line is not None:
+        start = line.end()
+        end = start + int(line[1], 16)
+        line = _NEXT_LINE.match(data, end)
+        if line is None and not data.startswith(b"\r\n", end):
+            break
+        pieces.append(data[start:end])
+        at = end + 2
+    return at

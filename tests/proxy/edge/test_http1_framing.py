@@ -137,15 +137,43 @@ def test_what_is_kept_of_an_endless_line_is_bounded() -> None:
         chunked.feed(b"A: 1\r\n" * MAX_TRAILER_BYTES)
 
 
+frames = st.sampled_from(
+    [
+        b"1\r\na\r\n",
+        b"5\r\na\r\nbc\r\n",
+        b"A\r\n1\r\n2\r\n3\r\n\n\r\n",
+        b"4\r\n\r\n\r\n\r\n",
+        b"01\r\na\r\n",
+        b"1;x\r\na\r\n",
+        b"2\r\na\r\n",
+        b"1\r\nab\r\n",
+        b"1\r\na\r",
+        b"f",
+        b"0\r\n\r\n",
+        b"0\r\nA: 1\r\n\r\n",
+    ]
+)
+
+
+@given(read=st.lists(frames, max_size=8), held=st.sets(st.integers(0, 40), max_size=2))
+def test_what_comes_in_one_read_is_taken_like_byte_after_byte(
+    read: list[bytes], held: set[int]
+) -> None:
+    data = b"".join(read)
+
+    assert outcome(pieces_of(data, held)) == outcome(iter([bytes([b]) for b in data]))
+
+
+def outcome(pieces: Iterator[bytes]) -> object:
+    framing = Chunked()
+    try:
+        return fed(framing, pieces), framing.is_complete
+    except NotHttp:
+        return "refused"
+
+
 @given(data=st.binary(max_size=100), cuts=st.sets(st.integers(1, 100)))
 def test_garbage_chunks_are_refused_or_read_alike_however_cut(
     data: bytes, cuts: set[int]
 ) -> None:
-    def outcome(pieces: Iterator[bytes]) -> object:
-        framing = Chunked()
-        try:
-            return fed(framing, pieces), framing.is_complete
-        except NotHttp:
-            return "refused"
-
     assert outcome(iter([data])) == outcome(pieces_of(data, cuts))
