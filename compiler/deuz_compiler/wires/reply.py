@@ -14,7 +14,6 @@ from deuz_compiler.wires.metering import (
     Headers,
     ReplyFacts,
     ReplyMeter,
-    SilentMeter,
     StreamMeter,
     WireReplies,
 )
@@ -72,3 +71,21 @@ def error_event(wire: str, *, status: int, code: str, message: str) -> bytes:
         return _REPLIES[wire].error_event(status, code, message)
     body = error_body(wire, status=status, code=code, message=message)
     return b"event: error\ndata: " + body + b"\n\n"
+
+
+class SilentMeter:
+    """Observes nothing: the meter of an unknown wire."""
+
+    __slots__ = ()
+
+    @property
+    def decisive(self) -> str | None:
+        """Unknown bytes are content: nothing may be held back for them."""
+        return "content"
+
+    def feed(self, chunk: bytes) -> None:
+        """Let the chunk go."""
+
+    def close(self) -> ReplyFacts:
+        """Return that nothing is known."""
+        return ReplyFacts()

@@ -13,7 +13,6 @@ from deuz_compiler.wires.metering import (
     BodyMeter,
     Notes,
     ReplyFacts,
-    SilentMeter,
     StreamMeter,
     is_filled,
 )
@@ -128,6 +127,44 @@ def test_chunks_of_content_behind_the_first_are_not_decoded() -> None:
     assert (facts.faults, facts.finish_reason) == (0, "stop")
 
 
+def test_content_amid_a_burst_is_not_decoded() -> None:
+    """Proved by broken ones, as above: all but those next to what tells something."""
+    broken = DELTA.replace(b'"a"', b"@")
+    burst = DELTA * 4 + broken * 8 + DELTA * 8 + FINISH
+    meter = StreamMeter(REPLIES, keeps_text=False)
+
+    facts = meter_all(meter, burst[:-100], burst[-100:])
+
+    assert (facts.faults, facts.finish_reason) == (0, "stop")
+
+
+EVENTS = (
+    DELTA,
+    FINISH,
+    b": ping\n\n",
+    b'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n',
+    DELTA.replace(b"null", b'""'),
+    DELTA.replace(b"\n", b"\r\n").replace(b":null", b": null"),
+    b'data: {"choices":[],"usage":{"prompt_tokens":4}}\n\n',
+    b'data: {"error":{"message":"no"}}\n\n',
+    b"data: [DONE]\n\n",
+)
+
+
+@given(events=st.lists(st.sampled_from(EVENTS), max_size=40), cut=st.integers(0, 400))
+def test_a_burst_tells_what_its_events_tell_one_by_one(
+    events: list[bytes], cut: int
+) -> None:
+    burst = b"".join(events)
+    together = StreamMeter(REPLIES, keeps_text=False)
+    alone = StreamMeter(REPLIES, keeps_text=False)
+
+    facts = meter_all(together, burst[:cut], burst[cut:])
+
+    assert facts == meter_all(alone, *events)
+    assert together.decisive == alone.decisive
+
+
 def test_rest_of_an_event_is_not_taken_for_whole_events() -> None:
     meter = StreamMeter(REPLIES, keeps_text=False)
 
@@ -166,13 +203,6 @@ def test_body_decides_when_it_is_whole() -> None:
 
 def test_empty_body_tells_nothing() -> None:
     assert meter_all(BodyMeter(REPLIES, keeps_text=False)) == ReplyFacts()
-
-
-def test_silent_meter_holds_nothing_back() -> None:
-    meter = SilentMeter()
-
-    assert meter.decisive == "content"
-    assert meter_all(meter, DELTA, FINISH) == ReplyFacts()
 
 
 def test_first_error_is_the_one_that_is_kept() -> None:

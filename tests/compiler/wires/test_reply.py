@@ -6,8 +6,13 @@ import msgspec
 import openai
 import pytest
 
-from deuz_compiler.wires.metering import BodyMeter, SilentMeter, StreamMeter
-from deuz_compiler.wires.reply import error_body, error_event, open_meter
+from deuz_compiler.wires.metering import BodyMeter, ReplyFacts, StreamMeter
+from deuz_compiler.wires.reply import (
+    SilentMeter,
+    error_body,
+    error_event,
+    open_meter,
+)
 
 WIRES = ("anthropic", "openai_chat", "openai_responses")
 
@@ -21,6 +26,15 @@ def test_known_wire_is_metered_by_its_form(wire: str) -> None:
 @pytest.mark.parametrize("wire", ["cohere", "", "ANTHROPIC"])
 def test_unknown_wire_is_not_observed(wire: str) -> None:
     assert isinstance(open_meter(wire, is_event_stream=True), SilentMeter)
+
+
+def test_silent_meter_holds_nothing_back() -> None:
+    meter = SilentMeter()
+
+    meter.feed(b'data: {"choices":[{"finish_reason":"stop"}]}\n\n')
+
+    assert meter.decisive == "content"
+    assert meter.close() == ReplyFacts()
 
 
 @pytest.mark.parametrize("wire", [*WIRES, "other"])
