@@ -28,6 +28,20 @@ class Member(msgspec.Struct, frozen=True, gc=False, array_like=True):
     end: int
 
 
+class Facts(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What is read of members beside the history; the fields are the envelope's."""
+
+    model: str
+    is_streamed: bool
+    max_output_tokens: int | None
+    tools: Span | None
+    system: Span | None
+    params: tuple[tuple[str, Span], ...]
+    window_tokens: int | None
+    is_partial: bool
+    is_cached_to_end: bool
+
+
 class Envelope(msgspec.Struct, frozen=True, gc=False):
     """A body with the places of its parts.
 
@@ -38,7 +52,8 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
     `before` are all members that stand ahead of the history. `window_tokens` is the
     window that the request itself asks for. With `is_partial` there is a part of the
     prompt that only the provider has. `is_cached_to_end`: the provider is asked to keep
-    the prompt up to its very last byte, and finds it again by nothing shorter.
+    the prompt up to its very last byte, and finds it again by nothing shorter. `facts`
+    are told by what stands ahead of the history alone; None where more tells them.
     """
 
     wire: str
@@ -57,6 +72,7 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
     window_tokens: int | None = None
     is_partial: bool = False
     is_cached_to_end: bool = False
+    facts: Facts | None = None
 
 
 class PathFacts(msgspec.Struct, frozen=True, gc=False):

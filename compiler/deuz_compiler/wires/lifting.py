@@ -19,6 +19,7 @@ from deuz_compiler.tokens.estimate import estimate_bytes
 from deuz_compiler.wires.envelope import (
     NO_FACTS,
     Envelope,
+    Facts,
     Member,
     PathFacts,
     Span,
@@ -73,7 +74,7 @@ def lift_body(
     members, elements = scan(rules, body, known, seed=seed)
     turns = _read_turns(rules, body, elements, seed)
     whole = known.turns.followed_by(turns) if known else turns
-    return _envelope(rules, body, members, whole, path)
+    return _envelope(rules, body, members, whole, path, known=known)
 
 
 def _by_key(rules: Rules, body: bytes, members: Members) -> dict[str, Member]:
@@ -119,6 +120,7 @@ def checkpoint_of(envelope: Envelope, starts: Starts, *, seed: int = 0) -> Check
         envelope.before,
         turns if count == len(turns.kinds) else turns[:count],
         seed,
+        envelope.facts,
     )
 
 
@@ -213,25 +215,60 @@ def _envelope(
     found: Members,
     turns: Turns,
     path: PathFacts,
+    *,
+    known: Checkpoint | None,
 ) -> Envelope:
-    members = _by_key(rules, body, found)
-    history = members[rules.history]
-    marker = members.get(rules.end_marker)
+    facts = _known_facts(found, path, known)
+    if known is not None and facts is not None:
+        before, history = known.before, found[-1]
+    else:
+        members = _by_key(rules, body, found)
+        history = members[rules.history]
+        before = tuple([m for m in found if m.end <= history.start])
+        facts = _facts(rules, body, members, path)
+    is_told_ahead = len(found) == len(before) + 1 and path == NO_FACTS
     # In the order of its fields: by name, each is looked for among all of them.
     return Envelope(
         rules.wire,
         body,
+        facts.model,
+        facts.is_streamed,
+        facts.max_output_tokens,
+        facts.tools,
+        facts.system,
+        facts.params,
+        Span(history.start, history.end),
+        before,
+        turns,
+        turns.count_leading("system"),
+        rules.is_params_last,
+        facts.window_tokens,
+        facts.is_partial,
+        facts.is_cached_to_end,
+        facts if is_told_ahead else None,
+    )
+
+
+def _known_facts(
+    found: Members, path: PathFacts, known: Checkpoint | None
+) -> Facts | None:
+    """Return what an earlier body told, where nothing stands but what stood in it."""
+    if known is None or len(found) != len(known.before) + 1 or path != NO_FACTS:
+        return None
+    return known.facts
+
+
+def _facts(
+    rules: Rules, body: bytes, members: dict[str, Member], path: PathFacts
+) -> Facts:
+    marker = members.get(rules.end_marker)
+    return Facts(
         _model(rules, body, members, path),
         _is_streamed(rules, body, members, path),
         _read_limit(body, members, rules.output_limits),
         _span(body, members["tools"]) if "tools" in members else None,
         _span(body, members[rules.system]) if rules.system in members else None,
         _params(rules, body, members),
-        Span(history.start, history.end),
-        tuple([m for m in found if m.end <= history.start]),
-        turns,
-        turns.count_leading("system"),
-        rules.is_params_last,
         _read_limit(body, members, rules.windows) if rules.windows else None,
         rules.hidden in members,
         marker is not None and body.startswith(b"{", marker.start),

@@ -16,7 +16,7 @@ from operator import attrgetter
 import msgspec
 
 from deuz_compiler.errors import NotLifted
-from deuz_compiler.wires.envelope import Member
+from deuz_compiler.wires.envelope import Facts, Member
 from deuz_compiler.wires.members import (
     BOM,
     array_elements,
@@ -83,7 +83,8 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     """The part of a body that its next request is likely to repeat byte for byte.
 
     `digest` is that of the body's start up to `offset`; `turns` end there; `before` are
-    the members that stand ahead of the history, which opens at `history_start`.
+    the members that stand ahead of the history, which opens at `history_start`. `facts`
+    are those of a body that has no members behind it.
     """
 
     offset: int
@@ -92,6 +93,7 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
     before: tuple[Member, ...]
     turns: Turns
     seed: int
+    facts: Facts | None = None
 
 
 def scan(

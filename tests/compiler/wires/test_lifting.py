@@ -14,6 +14,7 @@ from deuz_compiler import (
     project,
 )
 from deuz_compiler.wires import scanning
+from deuz_compiler.wires.envelope import NO_FACTS, PathFacts
 from deuz_compiler.wires.members import BOM
 from deuz_compiler.wires.scanning import quick_tokens
 from deuz_testing.bodies import (
@@ -99,6 +100,37 @@ def test_a_resumed_lift_is_the_lift_of_the_whole(
 
     assert goes_on(grown, checkpoint)
     assert lift(wire, grown, seed=7, known=checkpoint) == lift(wire, grown, seed=7)
+
+
+BEHIND = (b"", b',"stream":true,"tools":[]')
+ON_PATH = PathFacts("c", is_streamed=True)
+OPEN = b'{"model":"m","max_tokens":7,"messages":[{"role":"user","content":"a"}'
+MORE = b',{"role":"user","content":"b"}'
+
+
+@pytest.mark.parametrize("earlier", BEHIND)
+@pytest.mark.parametrize("later", BEHIND)
+@pytest.mark.parametrize(
+    "paths", [(NO_FACTS, NO_FACTS), (ON_PATH, NO_FACTS), (NO_FACTS, ON_PATH)]
+)
+def test_what_no_known_start_tells_is_told_anew(
+    earlier: bytes, later: bytes, paths: tuple[PathFacts, PathFacts]
+) -> None:
+    first, grown = OPEN + b"]" + earlier + b"}", OPEN + MORE + b"]" + later + b"}"
+    known = checkpoint_of(lift("openai_chat", first, path=paths[0]))
+
+    found = lift("openai_chat", grown, known=known, path=paths[1])
+
+    assert found == lift("openai_chat", grown, path=paths[1])
+
+
+def test_what_a_known_start_tells_alone_is_taken_over() -> None:
+    known = checkpoint_of(lift("openai_chat", OPEN + b"]}"))
+
+    found = lift("openai_chat", OPEN + MORE + b"]}", known=known)
+
+    assert found.facts is known.facts
+    assert (found.model, found.max_output_tokens) == ("m", 7)
 
 
 def test_a_checkpoint_stands_before_the_first_marked_turn() -> None:
