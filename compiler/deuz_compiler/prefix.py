@@ -11,7 +11,7 @@ import msgspec
 import xxhash
 
 from deuz_compiler.surface import Element, Surface
-from deuz_compiler.wires.envelope import Envelope, Span
+from deuz_compiler.wires.envelope import Envelope, Facts, Span
 from deuz_compiler.wires.rendered import has_marker, rendered_list
 from deuz_compiler.wires.scanning import quick_tokens
 from deuz_compiler.wires.turns import DIGEST_BYTES as TURN_DIGEST_BYTES
@@ -103,13 +103,14 @@ class Shared(msgspec.Struct, frozen=True, gc=False):
     """What a request has in common with an earlier one, whose prefix is known.
 
     The first `turns` turns and the first `offset` bytes of both bodies are the same;
-    `lead` counts the earlier one's leading system turns.
+    `lead` counts the earlier one's leading system turns, `facts` are its own.
     """
 
     prefix: Prefix
     turns: int
     offset: int
     lead: int
+    facts: Facts | None = None
 
 
 def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
@@ -131,14 +132,33 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
     turns, first = envelope.turns, lead + count
     new = turns.tokens[first * TOKEN_BYTES :]
     return Prefix(
-        Segment(_digest(envelope.model.encode()), 0, 0, 0),
-        _params(envelope) if envelope.params else _NO_PARAMS,
-        _known_tools(envelope, shared) or _tools(envelope.body, envelope.tools),
-        _known_system(envelope, shared) or _system(envelope),
+        *(_known_head(envelope, shared) or _head(envelope, shared)),
         digests + _halved(turns.digests[first * TURN_DIGEST_BYTES :]),
         tokens + new,
         history_tokens + sum_tokens(new),
         envelope.is_params_last,
+    )
+
+
+Head = tuple[Segment, Segment, Segment, Segment]
+
+
+def _known_head(envelope: Envelope, shared: Shared | None) -> Head | None:
+    """Return the earlier segments, if what tells them was taken over as a whole."""
+    if shared is None or shared.facts is None or envelope.facts is not shared.facts:
+        return None
+    if envelope.lead != shared.lead or shared.lead > shared.turns:
+        return None
+    old = shared.prefix
+    return old.model, old.params, old.tools, old.system
+
+
+def _head(envelope: Envelope, shared: Shared | None) -> Head:
+    return (
+        Segment(_digest(envelope.model.encode()), 0, 0, 0),
+        _params(envelope) if envelope.params else _NO_PARAMS,
+        _known_tools(envelope, shared) or _tools(envelope.body, envelope.tools),
+        _known_system(envelope, shared) or _system(envelope),
     )
 
 

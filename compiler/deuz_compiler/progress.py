@@ -63,7 +63,7 @@ def progress_of(
         ahead_seconds = resumed.progress.ahead_seconds
     checkpoint = checkpoint_of(envelope, starts, seed=seed)
     count = len(checkpoint.turns.kinds)
-    shared = Shared(prefix, count, checkpoint.offset, envelope.lead)
+    shared = Shared(prefix, count, checkpoint.offset, envelope.lead, checkpoint.facts)
     return Progress(checkpoint, keys[:count], shared, ahead_seconds)
 
 

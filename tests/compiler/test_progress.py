@@ -93,7 +93,8 @@ def test_leading_system_turns_are_taken_over_only_while_they_are_the_same() -> N
     envelope = lift("openai_chat", grown, seed=7, known=known.checkpoint)
     prefix = plain_prefix(envelope, known.shared)
 
-    assert prefix.system is known.shared.prefix.system
+    old = known.shared.prefix
+    assert (prefix.system is old.system, prefix.model is old.model) == (True, True)
     assert prefix == plain_prefix(envelope)
 
 
