@@ -75,9 +75,12 @@ from deuz_compiler.selection.budget import Window as BudgetWindow
 from deuz_compiler.selection.budget import weigh as weigh_shares
 from deuz_compiler.selection.explain import Explanation
 from deuz_compiler.standing import (
+    Held,
+    Reading,
     Standing,
     gone_on,
     prefix_again,
+    put_again,
     put_back,
     standing_of,
 )
@@ -177,6 +180,7 @@ __all__ = [
     "Fold",
     "FoldRun",
     "Folded",
+    "Held",
     "MalformedInput",
     "Manifest",
     "NotLifted",
@@ -192,6 +196,7 @@ __all__ = [
     "Prefix",
     "Progress",
     "Prune",
+    "Reading",
     "RefreshDecision",
     "RefreshLimits",
     "RefreshState",
@@ -259,6 +264,7 @@ __all__ = [
     "prefix_again",
     "progress_of",
     "project",
+    "put_again",
     "put_back",
     "read_parts",
     "read_snapshot",

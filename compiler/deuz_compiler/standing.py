@@ -3,21 +3,41 @@
 Rules:
 - It is what projecting anew would give: it saves time only.
 - It holds places and hashes, but none of the texts: those are the ledger's, and what
-  the ledger holds now decides whether it still stands.
+  the ledger holds now decides whether it still stands. Of a ledger in the process it
+  holds entries, which the ledger empties as soon as they are not what it holds.
 - Only blocks stand: one behind a turn, each in one insertion. What shortens a history,
   and working memory in it, is projected anew.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import msgspec
 import xxhash
 
-from deuz_compiler.operations import Append, Bare
+from deuz_compiler.operations import Append, Bare, Operation
 from deuz_compiler.prefix import DIGEST_BYTES, Prefix
 from deuz_compiler.surface import Block, Element, Operations, Run, Surface
 from deuz_compiler.wires.envelope import Edit, Envelope
 from deuz_compiler.wires.turns import TOKEN_BYTES
+
+
+class Held(Protocol):
+    """An entry of a ledger; one that the ledger holds no more has no operations."""
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What it holds."""
+
+
+class Reading(msgspec.Struct, frozen=True, gc=False):
+    """What a ledger held of a history: its entries, by place among the first `count`.
+
+    The turns are counted behind the leading ones. Nothing else was held of those.
+    """
+
+    held: dict[int, Held]
+    count: int
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False):
@@ -34,7 +54,8 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     """All that stands on the first `turns` turns of a history, `lead` of them leading.
 
     `pieces` are the surface's up to the last block. `inbound` and `outbound` are the
-    prefixes of a whole request of `count` turns.
+    prefixes of a whole request of `count` turns. `reading` is what these blocks were
+    read from, if it may be gone on with; `told` is what was told of them, once it was.
     """
 
     marks: tuple[Mark, ...]
@@ -45,6 +66,8 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     count: int
     inbound: Prefix
     outbound: Prefix
+    reading: Reading | None = None
+    told: tuple[Any, ...] = ()
 
 
 def standing_of(
@@ -99,15 +122,35 @@ def put_back(
     if blocks is None or len(blocks) != len(standing.marks):
         return None
     digest_of = xxhash.xxh3_128_digest
-    edits = []
     for mark, block in zip(standing.marks, blocks, strict=True):
-        text, at = block.append.text, mark.at
-        if block.turn != mark.turn or digest_of(text) != mark.digest:
+        if block.turn != mark.turn or digest_of(block.append.text) != mark.digest:
             return None
-        edits.append(Edit(at, at, mark.before + text + mark.behind))
+    return _surface(standing, envelope, blocks)
+
+
+def put_again(
+    standing: Standing, envelope: Envelope, operations: Operations
+) -> Surface:
+    """Return the surface where the operations are the ones that were put back last."""
+    blocks = [
+        Block(mark.turn, each)
+        for mark in standing.marks
+        for each in operations[mark.turn]
+        if type(each) is Append
+    ]
+    return _surface(standing, envelope, blocks)
+
+
+def _surface(
+    standing: Standing, envelope: Envelope, blocks: Sequence[Block]
+) -> Surface:
+    edits = [
+        Edit(at := mark.at, at, mark.before + block.append.text + mark.behind)
+        for mark, block in zip(standing.marks, blocks, strict=True)
+    ]
     turns, first = envelope.turns, standing.marks[-1].turn + 1
     rest = (Run(first, len(turns)),) if first < len(turns) else ()
-    return Surface(tuple(edits), (*standing.pieces, *rest), tuple(blocks), turns=turns)
+    return Surface(tuple(edits), (*standing.pieces, *rest), tuple(blocks), (), turns)
 
 
 def _blocks(operations: Operations) -> list[Block] | None:
@@ -146,13 +189,16 @@ def gone_on(
     outbound: Prefix,
     *,
     turns: int,
+    told: tuple[Any, ...] = (),
 ) -> Standing | None:
     """Return what stands on a request that it was put back in; None if that is not all.
 
-    `turns` is how many of its turns it is asked of.
+    `turns` is how many of its turns it is asked of. All of them hold what they held at
+    its reading, where it has one, and nothing else.
     """
     if standing.marks[-1].turn >= turns:
         return None
+    reading = standing.reading
     return Standing(
         standing.marks,
         standing.pieces,
@@ -162,4 +208,14 @@ def gone_on(
         len(envelope.turns),
         inbound,
         outbound,
+        reading and _cut(reading, turns - standing.lead),
+        told,
     )
+
+
+def _cut(reading: Reading, count: int) -> Reading:
+    """Return what was held of the first `count` turns, all of which were read."""
+    held = reading.held
+    if held and next(reversed(held)) >= count:
+        held = {at: entry for at, entry in held.items() if at < count}
+    return Reading(held, count)

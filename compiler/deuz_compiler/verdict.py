@@ -253,7 +253,7 @@ def segment_shares(
     """Split the request's tokens by segment into reused, lost and new.
 
     Lost is what stood in the baseline too, but behind the break; `ours` are place and
-    tokens of each element of the history that the sidecar added.
+    tokens of each element of the history that the sidecar added, in their order.
     """
     if latest is None:
         return _all_new(current, ours)
@@ -316,4 +316,10 @@ def _history_shares(
 
 def _added_tokens(ours: Ours, start: int, end: int) -> int:
     """Sum the tokens of what the sidecar added from `start` to `end`."""
+    first, last = ours[0][0], ours[-1][0]
+    # Nearly always all that stands there stood there before.
+    if start >= end or last < start:
+        return 0
+    if start <= first and last < end:
+        return sum([tokens for _, tokens in ours])
     return sum([tokens for place, tokens in ours if start <= place < end])

@@ -18,6 +18,7 @@ from deuz_compiler import (
     Operation,
     OverflowSignal,
     Prefix,
+    Reading,
     ReplyMeter,
     Resumed,
     SegmentShare,
@@ -52,10 +53,7 @@ def header(headers: Headers, name: bytes) -> bytes | None:
 
 def text_headers(headers: Headers) -> dict[str, str]:
     """Return header lines as text, names in lower case, the last of each name."""
-    return {
-        name.decode("latin-1").lower(): value.decode("latin-1")
-        for name, value in headers
-    }
+    return {n.decode("latin-1").lower(): v.decode("latin-1") for n, v in headers}
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -274,6 +272,7 @@ class Known(msgspec.Struct, frozen=True):
     `place` is the turn behind which what was gathered may stand. `undecided` are other
     turns of the user's that no operation says anything of: they are to stay bare.
     `notes` are the conversation's working memory, `tail` what this request ends with.
+    `reading` is what the ledger answered, where nothing is undecided there.
     """
 
     operations: ByTurn = msgspec.field(default_factory=dict)
@@ -283,6 +282,7 @@ class Known(msgspec.Struct, frozen=True):
     is_ledger_lost: bool = False
     notes: Snapshot | None = None
     tail: Tail | None = None
+    reading: Reading | None = None
 
 
 NOTHING_KNOWN = Known()

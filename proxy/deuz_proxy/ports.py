@@ -17,6 +17,7 @@ from deuz_compiler import (
     Operation,
     Prefix,
     Progress,
+    Reading,
     Resumed,
     Standing,
     Starts,
@@ -80,19 +81,20 @@ class Ledger(Protocol):
     """Where surface operations live, by the lineage of their position.
 
     `read` answers one tuple for each key, empty where nothing is stored, in one round
-    trip. `read_here` answers at once, by the places of those keys that hold something;
-    None where that is to be waited for. `commit` replaces what a key holds; but that a
-    turn stays bare is only kept where nothing is, and an equal commit changes nothing.
-    `rewrite` changes every entry, which is no use of it, and returns how many
-    operations are other ones now.
+    trip. `read_here` answers at once; None where that is to be waited for. `known` is
+    what it answered to the first of these keys before: where it holds the same there,
+    and nothing at other keys, the answer has its very `held`. `commit` replaces what
+    a key holds; but that a turn stays bare is only kept where nothing is, and an equal
+    commit changes nothing. `rewrite` changes every entry, which is no use of it, and
+    returns how many operations are other ones now.
 
     Raises:
         StoreFailed: the store did not answer.
     """
 
     def read_here(
-        self, keys: Sequence[bytes]
-    ) -> Mapping[int, tuple[Operation, ...]] | None: ...
+        self, keys: Sequence[bytes], known: Reading | None = None
+    ) -> Reading | None: ...
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]: ...
     async def commit(
         self, operations: Mapping[bytes, tuple[Operation, ...]]

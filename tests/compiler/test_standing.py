@@ -1,5 +1,6 @@
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from deuz_compiler import (
     PlacedRecord,
     Prefix,
     Prune,
+    Reading,
     Standing,
     Surface,
     TailCopy,
@@ -25,6 +27,7 @@ from deuz_compiler import (
     plain_prefix,
     prefix_again,
     project,
+    put_again,
     put_back,
     standing_of,
     with_surface,
@@ -50,6 +53,10 @@ Held = dict[int, tuple[Operation, ...]]
 
 def block(text: str = "B", form: str = TURN) -> Append:
     return Append(text.encode(), (RECORD,), 7, form)
+
+
+class Entry:
+    operations: tuple[Operation, ...] = (Bare(),)
 
 
 def laid(body: bytes, held: Held, wire: str) -> tuple[Envelope, Surface, Prefix]:
@@ -96,6 +103,7 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
     inbound = plain_prefix(envelope)
 
     assert put_back(known, envelope, held) == surface
+    assert put_again(known, envelope, held) == surface
     assert prefix_again(known, inbound) == shown
     assert known.ours == surface.ours(envelope.lead)
     assert gone_on(
@@ -185,3 +193,22 @@ def test_behind_what_is_asked_of_nothing_stands() -> None:
     assert known is not None
     assert standing_of(envelope, surface, inbound, shown, turns=3) is None
     assert gone_on(known, envelope, inbound, shown, turns=3) is None
+
+
+def test_what_goes_on_was_read_up_to_where_it_is_asked_of() -> None:
+    known = standing_on(HISTORY, {1: (block(),)})
+    envelope, _, shown = laid(chat_body(GROWN), {1: (block(),)}, "openai_chat")
+    first, last = Entry(), Entry()
+    reading = Reading({0: first, 4: last}, 5)
+    known = msgspec.structs.replace(known, reading=reading)
+    inbound = plain_prefix(envelope)
+
+    short = gone_on(known, envelope, inbound, shown, turns=4)
+    whole = gone_on(known, envelope, inbound, shown, turns=6, told=("told",))
+
+    assert short is not None
+    assert short.reading == Reading({0: first}, 3)
+    assert whole is not None
+    assert (whole.reading, whole.told) == (reading, ("told",))
+    assert whole.reading is not None
+    assert whole.reading.held is reading.held

@@ -2,6 +2,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deuz_compiler import (
     Append,
@@ -324,3 +326,22 @@ def test_a_parameter_that_spoils_the_history_alone_costs_the_history_alone() -> 
     assert told.lost_tokens == old.outbound.history_tokens
     shares = segment_shares(old, baseline(body(tool_choice={"type": "any"})).outbound)
     assert [share.lost_tokens > 0 for share in shares] == [False, False, True, False]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 9)), max_size=5),
+    st.integers(1, 6),
+    st.integers(1, 6),
+)
+def test_shares_of_what_we_added_are_those_of_their_places(
+    ours: list[tuple[int, int]], before: int, after: int
+) -> None:
+    turns = [turn for _ in range(6) for turn in (user("q"), assistant("a"))]
+    old, new = baseline(body(turns[: 2 * before])), baseline(body(turns[: 2 * after]))
+    shared = min(before, after) * 2
+
+    *_, context = segment_shares(old, new.outbound, sorted(ours))
+
+    reused = sum(tokens for place, tokens in ours if place < shared)
+    added = sum(t for place, t in ours if shared <= place < new.outbound.count)
+    assert context == SegmentShare("context", reused, 0, added)

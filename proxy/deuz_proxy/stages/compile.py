@@ -21,6 +21,7 @@ from deuz_compiler import (
     Operation,
     Prefix,
     Prune,
+    Reading,
     Standing,
     Surface,
     Verdict,
@@ -31,6 +32,7 @@ from deuz_compiler import (
     plain_prefix,
     prefix_again,
     project,
+    put_again,
     put_back,
     segment_shares,
     was_redacted,
@@ -64,7 +66,13 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     own_cause = _LEDGER_LOST if known.is_ledger_lost else None
     if known.gathered is None and known.notes is None and not known.undecided:
         # Most requests of an agent: what stands is put back, and nothing is new.
-        compiled = lay_out(call, known.operations, runtime, own_cause=own_cause)
+        compiled = lay_out(
+            call,
+            known.operations,
+            runtime,
+            own_cause=own_cause,
+            reading=known.reading,
+        )
         compiled = tell_evicted(call, known, compiled)
         is_lost = known.is_ledger_lost
         return replace(compiled, is_ledger_lost=True) if is_lost else compiled
@@ -148,14 +156,18 @@ def lay_out(
     *,
     own_cause: str | None = None,
     tail: Tail | None = None,
+    reading: Reading | None = None,
 ) -> Compiled:
-    """Return the request with the operations applied and its prefix judged."""
+    """Return the request with the operations applied and its prefix judged.
+
+    `reading` is where the operations are from, if that may be gone on with.
+    """
     envelope = _envelope(call)
     inbound = plain_prefix(envelope, call.shared)
     passing = tail if tail is not None and not tail.is_kept else None
     shown = _BARE
     if operations or passing is not None:
-        shown = _shown(call, operations, inbound, passing)
+        shown = _shown(call, operations, inbound, passing, reading)
     surface, outbound = shown.surface, shown.outbound or inbound
     is_changed = outbound is not inbound
     sighting = runtime.tracker.sight(
@@ -216,12 +228,22 @@ _BARE = _Shown(Surface(edits=(), pieces=(), blocks=()))
 
 
 def _shown(
-    call: Call, operations: Operations, inbound: Prefix, passing: Tail | None
+    call: Call,
+    operations: Operations,
+    inbound: Prefix,
+    passing: Tail | None,
+    reading: Reading | None,
 ) -> _Shown:
     envelope, is_sent = _envelope(call), call.target.mode == "compile"
     standing = call.resumed.standing if call.resumed else None
     if standing is not None and passing is None and is_sent:
-        surface = put_back(standing, envelope, operations)
+        before, surface = standing.reading, None
+        if before is not None and reading is not None and reading.held is before.held:
+            surface = put_again(standing, envelope, operations)
+        else:
+            surface = put_back(standing, envelope, operations)
+            if surface is not None:
+                standing = replace(standing, reading=reading, told=())
         if surface is not None:
             again = prefix_again(standing, inbound)
             return _Shown(surface, again, standing.ours, standing)

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from deuz_compiler import (
     Append,
-    Bare,
     Candidate,
     MalformedInput,
     NotLifted,
     Operation,
+    Reading,
     Snapshot,
     digest_text,
     place_for_context,
@@ -40,11 +40,11 @@ from deuz_proxy.memory.working import WorkingMemory, key_fault
 from deuz_proxy.observe.events import FaultCaught
 from deuz_proxy.ports import Query, SharedTracker, Source
 from deuz_proxy.runtime import Runtime
+from deuz_proxy.undecided import is_decided, undecided_turns
 
 _COMPILING = ("shadow", "compile")
 _LONGEST_QUERY = 2000
 _NOTES = b"x-deuz-working-memory"
-_DECIDING = frozenset({Append, Bare})
 
 Answer = tuple[SourceAnswer, Sequence[Candidate]]
 
@@ -63,13 +63,26 @@ def recall_here(call: Call, runtime: Runtime) -> Known | None:
     is_waiting = runtime.shared is not None or _may_have_notes(call, runtime)
     if envelope is None or is_waiting or place_for_context(envelope) is not None:
         return None
-    first = envelope.lead
-    found = runtime.ledger.read_here(call.ledger_keys[first:])
-    if found is None:
+    first, known = envelope.lead, _read_before(call)
+    reading = runtime.ledger.read_here(call.ledger_keys[first:], known)
+    if reading is None:
         return None
-    operations = {first + at: held for at, held in found.items()} if first else found
-    undecided = _undecided(call, operations) if runtime.sources else ()
-    return Known(operations, undecided=undecided)
+    operations = {first + at: held.operations for at, held in reading.held.items()}
+    is_same = known is not None and known.held is reading.held
+    since = first + known.count if known is not None and is_same else 0
+    undecided = undecided_turns(envelope, operations, since=since)
+    if undecided:
+        return Known(operations, undecided=undecided if runtime.sources else ())
+    return Known(operations, reading=reading)
+
+
+def _read_before(call: Call) -> Reading | None:
+    """Return what was held of the history that this goes on from, if that is known."""
+    standing = call.resumed.standing if call.resumed else None
+    # What is only tried out has keys of its own.
+    if standing is None or call.envelope is None or call.target.mode != "compile":
+        return None
+    return standing.reading if standing.lead == call.envelope.lead else None
 
 
 async def recall_context(call: Call, runtime: Runtime) -> Known:
@@ -157,7 +170,9 @@ async def _with_offers(
     call: Call, operations: Mapping[int, tuple[Operation, ...]], runtime: Runtime
 ) -> Known:
     due = _due_place(call, operations, runtime)
-    undecided = _undecided(call, operations) if runtime.sources else ()
+    undecided: tuple[int, ...] = ()
+    if call.envelope is not None and runtime.sources:
+        undecided = undecided_turns(call.envelope, operations)
     if due is None:
         return Known(operations, undecided=undecided)
     place, reason = due
@@ -209,7 +224,7 @@ def _due_place(
     ]
     is_requested = header(call.headers, b"x-deuz-refresh") == b"1"
     # Only who asks for it gets a block behind a turn that was answered without one.
-    is_over = not is_requested and _is_decided(operations.get(place, ()))
+    is_over = not is_requested and is_decided(operations.get(place, ()))
     if place in blocks or is_over:
         return None
     if is_requested:
@@ -221,25 +236,6 @@ def _due_place(
     wanted = runtime.config.context.refresh.min_steps
     is_due = sum(1 for _ in islice(answers, wanted)) == wanted
     return (place, "fresh-turn") if is_due else None
-
-
-def _is_decided(operations: Sequence[Operation]) -> bool:
-    return not _DECIDING.isdisjoint(map(type, operations))
-
-
-def _undecided(
-    call: Call, operations: Mapping[int, tuple[Operation, ...]]
-) -> tuple[int, ...]:
-    """Return the user's turns of which the ledger does not know what stands behind."""
-    fresh = call.envelope.turns.fresh if call.envelope else ()
-    # Asked here and not by name: each turn of the user's in a history is a call less.
-    unsure = [
-        index
-        for index in fresh
-        # Nearly always the only operation.
-        if index not in operations or type(operations[index][0]) not in _DECIDING
-    ]
-    return tuple([turn for turn in unsure if not _is_decided(operations.get(turn, ()))])
 
 
 def _asked_sources(

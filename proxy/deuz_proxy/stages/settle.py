@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from deuz_compiler import (
-    Append,
     Baseline,
     Envelope,
     Prefix,
     ReplyFacts,
     Standing,
-    TailCopy,
     Usage,
     Verdict,
     gone_on,
@@ -41,6 +39,7 @@ from deuz_proxy.observe.events import (
 )
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import Seen, observe_overflow
+from deuz_proxy.placements import tell_again, tell_placements
 from deuz_proxy.predicting import predict_call
 from deuz_proxy.runtime import Runtime
 
@@ -116,8 +115,9 @@ def _standing(envelope: Envelope, compiled: Compiled, *, turns: int) -> Standing
     if inbound is outbound or compiled.tail is not None:
         return None
     prefixes = inbound, outbound
-    if compiled.standing is not None:
-        return gone_on(compiled.standing, envelope, *prefixes, turns=turns)
+    if (known := compiled.standing) is not None:
+        told = tell_again(compiled)
+        return gone_on(known, envelope, *prefixes, turns=turns, told=told)
     return standing_of(envelope, compiled.surface, *prefixes, turns=turns)
 
 
@@ -284,57 +284,8 @@ def _usage_status(usage: Usage | None) -> str:
 
 
 def _placements(story: Story) -> tuple[Placement, ...]:
-    """Return what stands on the surface: blocks, and working memory."""
-    compiled = story.compiled
-    if compiled.surface is None:
-        return ()
-    # Each request of a conversation tells those of before again: no call for each.
-    pending, stays = compiled.pending, _state(story, "placed", is_new=False)
-    blocks = [
-        Placement(
-            block.turn,
-            tuple([f"{r.source}/{r.record_id}" for r in block.append.records]),
-            block.append.tokens,
-            is_new := block.turn in pending,
-            block.append.form,
-            _state(story, "placed", is_new=True) if is_new else stays,
-        )
-        for block in compiled.surface.blocks
-    ]
-    copies = [
-        _placed(story, each.turn, each.copy, each.copy.records, state="kept")
-        for each in compiled.surface.copies
-    ]
-    tail = compiled.tail
-    if tail is None or tail.is_kept:
-        return (*blocks, *copies)
-    ends = _placed(
-        story, tail.ending.turn, tail.ending.append, tail.records, state="tail"
-    )
-    return (*blocks, *copies, replace(ends, is_new=True))
-
-
-def _placed(
-    story: Story,
-    turn: int,
-    text: Append | TailCopy,
-    records: tuple[str, ...],
-    *,
-    state: str,
-) -> Placement:
-    is_new = turn in story.compiled.pending
-    state = _state(story, state, is_new=is_new)
-    return Placement(turn, records, text.tokens, is_new, text.form, state)
-
-
-def _state(story: Story, state: str, *, is_new: bool) -> str:
-    """Return the state that is told, of what is in `state` once it is accepted."""
-    if story.call.target.mode == "shadow":
-        return "shadow"
     is_accepted = story.sent is not None and story.sent.is_accepted
-    # What was placed before stays in the ledger, whatever became of this request.
-    is_dropped = is_new and not is_accepted and state != "tail"
-    return "dropped" if is_dropped else state
+    return tell_placements(story.call, story.compiled, is_accepted=is_accepted)
 
 
 def _told_compile(compiled: Compile, verdict: Verdict | None) -> Compile:

@@ -3,15 +3,19 @@
 Rules:
 - Entries stand in the order of their last use, so the oldest is always the first: what
   expires and what is squeezed out leave from the front, one step per entry.
-- Reading is using: a live conversation does not lose what it still shows.
+- Reading is using: a live conversation does not lose what it still shows. What was
+  read before, and again within a minute or a tenth of the age, is left where it is.
+- An entry is emptied when it is no longer what the ledger holds: whoever kept it sees
+  that at once, and keeps no text.
 - No method awaits anything, so a commit is seen whole or not at all.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
-from deuz_compiler import Operation
+from deuz_compiler import Held, Operation, Reading
 from deuz_proxy.observe.events import LedgerUsed, Listener
 from deuz_proxy.stores.bounds import Bounds
 from deuz_proxy.stores.entries import BARE
@@ -21,14 +25,19 @@ STORE = "memory"
 # tracemalloc over 100 000 entries with keys of 16 bytes).
 ENTRY_BYTES = 330
 
+_LONGEST_TOUCH_SECONDS = 60.0
+
 Weigh = Callable[[tuple[Operation, ...]], int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
     operations: tuple[Operation, ...]
     weight_bytes: int
     used_at: float
+
+
+_operations_of = attrgetter("operations")
 
 
 class MemoryLedger:
@@ -51,27 +60,47 @@ class MemoryLedger:
         self._tell = tell
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._held_bytes = 0
+        self._touch_seconds = min(_LONGEST_TOUCH_SECONDS, bounds.ttl_seconds / 10)
 
-    def read_here(self, keys: Sequence[bytes]) -> Mapping[int, tuple[Operation, ...]]:
-        """Return what is held, by the places of the keys that hold something."""
+    def read_here(self, keys: Sequence[bytes], known: Reading | None = None) -> Reading:
+        """Return what is held; `known` is what was of the first of these keys."""
         now = self._clock()
         self._expire(now)
+        if known is not None and self._is_all(known, keys):
+            held = known.held
+            self._touch([keys[at] for at in held], now)
+        else:
+            held = self._found(keys, now)
+        self._say("read", len(held))
+        return Reading(held, len(keys))
+
+    def _is_all(self, known: Reading, keys: Sequence[bytes]) -> bool:
+        """Tell whether the keys hold what was read before, and nothing else."""
+        held = known.held
+        is_kept = all(map(_operations_of, held.values()))
+        return is_kept and len(self._entries.keys() & keys) == len(held)
+
+    def _found(self, keys: Sequence[bytes], now: float) -> dict[int, Held]:
         # Most turns of a long history hold nothing: a miss is one look-up.
-        held, use = self._entries, self._entries.move_to_end
-        found: dict[int, tuple[Operation, ...]] = {}
-        for at in [at for at, key in enumerate(keys) if key in held]:
+        entries, use = self._entries, self._entries.move_to_end
+        found: dict[int, Held] = {}
+        for at in [at for at, key in enumerate(keys) if key in entries]:
             key = keys[at]
-            entry = held[key]
+            found[at] = entry = entries[key]
             entry.used_at = now
             use(key)
-            found[at] = entry.operations
-        self._say("read", len(found))
         return found
+
+    def _touch(self, keys: Sequence[bytes], now: float) -> None:
+        """Note the use of what was read again, unless that was noted lately."""
+        # Who reads an entry reads those ahead of it: the last one tells of all.
+        if keys and now - self._entries[keys[-1]].used_at >= self._touch_seconds:
+            self._found(keys, now)
 
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         """Return one tuple for each key, empty where nothing is stored."""
-        found = self.read_here(keys)
-        return [found.get(at, ()) for at in range(len(keys))]
+        held = self.read_here(keys).held
+        return [held[at].operations if at in held else () for at in range(len(keys))]
 
     async def commit(self, operations: Mapping[bytes, tuple[Operation, ...]]) -> None:
         """Replace what each key holds; an empty tuple removes the key.
@@ -92,21 +121,23 @@ class MemoryLedger:
     ) -> int:
         """Change what each key holds; places and times of last use stay."""
         changed = 0
-        for entry in self._entries.values():
+        for key, entry in tuple(self._entries.items()):
             operations = change(entry.operations)
             if operations is not entry.operations:
                 pairs = zip(entry.operations, operations, strict=True)
                 changed += sum(old is not new for old, new in pairs)
                 weight_bytes = self._weigh(operations) + ENTRY_BYTES
                 self._held_bytes += weight_bytes - entry.weight_bytes
-                entry.operations, entry.weight_bytes = operations, weight_bytes
+                self._entries[key] = _Entry(operations, weight_bytes, entry.used_at)
+                entry.operations = ()
         self._say("rewrite", changed)
         return changed
 
     async def close(self) -> None:
         """Forget everything. May be called twice."""
+        for entry in self._entries.values():
+            self._let_go(entry)
         self._entries.clear()
-        self._held_bytes = 0
 
     def _put(self, key: bytes, held: tuple[Operation, ...], now: float) -> bool:
         # An equal request may have got a block meanwhile: that is what stays.
@@ -125,7 +156,11 @@ class MemoryLedger:
     def _drop(self, key: bytes) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:
-            self._held_bytes -= entry.weight_bytes
+            self._let_go(entry)
+
+    def _let_go(self, entry: _Entry) -> None:
+        self._held_bytes -= entry.weight_bytes
+        entry.operations = ()
 
     def _expire(self, now: float) -> None:
         oldest = now - self._bounds.ttl_seconds
@@ -146,7 +181,7 @@ class MemoryLedger:
         evicted = 0
         while self._entries and is_due():
             _, entry = self._entries.popitem(last=False)
-            self._held_bytes -= entry.weight_bytes
+            self._let_go(entry)
             evicted += 1
         if evicted:
             self._say("evict", evicted)

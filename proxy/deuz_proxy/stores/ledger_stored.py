@@ -10,7 +10,7 @@ Rules:
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from deuz_compiler import Operation
+from deuz_compiler import Operation, Reading
 from deuz_proxy.stores.aside import Aside
 from deuz_proxy.stores.bounds import Bounds
 from deuz_proxy.stores.entries import (
@@ -52,9 +52,7 @@ class StoredLedger:
         # Uses that the store does not know of yet.
         self._touched: dict[bytes, float] = {}
 
-    def read_here(
-        self, keys: Sequence[bytes]
-    ) -> Mapping[int, tuple[Operation, ...]] | None:
+    def read_here(self, keys: Sequence[bytes], known: Reading | None = None) -> None:
         """Return None: a store is waited for."""
 
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:

@@ -3,10 +3,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from deuz_proxy.calls import Call, Compiled
+from deuz_compiler import Append, Bare
+from deuz_proxy.calls import Call, Compiled, Known
+from deuz_proxy.placements import tell_placements
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.compile import compile_call
-from deuz_proxy.stages.recall import recall_context
+from deuz_proxy.stages.recall import recall_context, recall_here
 from deuz_proxy.stages.settle import keep_call
 from deuz_testing.bodies import (
     anthropic_body,
@@ -92,3 +94,62 @@ async def test_a_block_that_the_ledger_lost_is_not_put_back(
     assert call.resumed.standing is not None
     assert compiled.standing is None
     assert compiled.body == second
+
+
+TOOLS = [turn for at in "123" for turn in (tool_use(at), tool_result(at, "found"))]
+
+
+async def served(runtime: Runtime, body: bytes) -> tuple[Call, Known, Compiled]:
+    call = await call_of(runtime, body)
+    known = recall_here(call, runtime) or await recall_context(call, runtime)
+    compiled = compile_call(call, known, runtime)
+    await keep_call(call, compiled, runtime)
+    return call, known, compiled
+
+
+async def test_what_the_ledger_holds_as_before_is_neither_read_nor_told_anew(
+    told: Told, source: FixedSource
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+    *before, last = stories([user(LONG), *TOOLS])
+    for body in before:
+        await served(runtime, body)
+    call = await call_of(runtime, last)
+    standing = call.resumed.standing if call.resumed else None
+
+    known = recall_here(call, runtime)
+
+    assert known is not None
+    compiled = compile_call(call, known, runtime)
+    anew = compile_call(replace(call, resumed=None), known, runtime)
+    assert standing is not None
+    assert standing.reading is not None
+    assert known.reading is not None
+    assert known.reading.held is standing.reading.held
+    assert _sent(compiled) == _sent(anew)
+    again = tell_placements(call, compiled, is_accepted=True)
+    assert again is standing.told
+    assert again == tell_placements(call, anew, is_accepted=True)
+
+
+@pytest.mark.parametrize("change", ["forget", "drop", "add"])
+async def test_a_change_of_the_ledger_is_seen_at_the_next_request(
+    told: Told, source: FixedSource, change: str
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+    *before, last = stories([user(LONG), *TOOLS])
+    *_, (call, _, compiled) = [await served(runtime, body) for body in before]
+    assert compiled.body != before[-1]
+
+    if change == "forget":
+        await runtime.ledger.rewrite(lambda held: (Bare(is_redacted=True),) * len(held))
+    else:
+        place = 0 if change == "drop" else 2
+        held = () if change == "drop" else (Append(b"N", (), 1),)
+        await runtime.ledger.commit({call.chain[place]: held})
+    call, known, compiled = await served(runtime, last)
+
+    assert compiled.standing is None
+    anew = compile_call(replace(call, resumed=None), replace(known), runtime)
+    assert compiled.body == anew.body
+    assert (compiled.body == last) is (change != "add")

@@ -1,8 +1,10 @@
+from collections.abc import Awaitable, Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_compiler import Append, Operation
+from deuz_compiler import Append, Bare, Operation, Reading
 from deuz_proxy.ports import Ledger
 from deuz_proxy.stores.bounds import Bounds
 from deuz_proxy.stores.ledger_memory import ENTRY_BYTES, MemoryLedger
@@ -113,3 +115,110 @@ async def test_whatever_happens_the_bounds_hold_and_bytes_add_up(
         assert ledger._held_bytes <= 2 * ENTRY_BYTES + 300
         assert all(clock.now - entry.used_at < 50 for entry in held)
         assert (told.last.entries, told.last.bytes) == (len(held), ledger._held_bytes)
+
+
+async def read_of(ledger: MemoryLedger, numbers: list[int]) -> Reading:
+    await ledger.commit({key(number): (append("a"),) for number in numbers})
+    return ledger.read_here([key(number) for number in numbers])
+
+
+async def replace_it(ledger: MemoryLedger, _: ManualClock) -> None:
+    await ledger.commit({key(1): (append("other"),)})
+
+
+async def remove_it(ledger: MemoryLedger, _: ManualClock) -> None:
+    await ledger.commit({key(1): ()})
+
+
+async def rewrite_it(ledger: MemoryLedger, _: ManualClock) -> None:
+    await ledger.rewrite(lambda held: (append("forgotten"),) * len(held))
+
+
+async def expire_it(ledger: MemoryLedger, clock: ManualClock) -> None:
+    clock.move(3_600)
+    ledger.read_here([])
+
+
+async def squeeze_it(ledger: MemoryLedger, _: ManualClock) -> None:
+    await ledger.commit({key(9): (append("x" * 9_999_500),)})
+
+
+async def close_it(ledger: MemoryLedger, _: ManualClock) -> None:
+    await ledger.close()
+
+
+@pytest.mark.parametrize(
+    "let_go", [replace_it, remove_it, rewrite_it, expire_it, squeeze_it, close_it]
+)
+async def test_an_entry_that_is_let_go_keeps_no_text_and_is_read_anew(
+    let_go: Callable[[MemoryLedger, ManualClock], Awaitable[None]],
+    clock: ManualClock,
+    told: Told,
+) -> None:
+    ledger = memory_ledger(clock, told)
+    known = await read_of(ledger, [1])
+
+    await let_go(ledger, clock)
+
+    assert known.held[0].operations == ()
+    assert ledger.read_here([key(1)], known).held is not known.held
+
+
+async def test_what_is_held_as_before_is_known_again(
+    clock: ManualClock, told: Told
+) -> None:
+    ledger = memory_ledger(clock, told)
+    known = await read_of(ledger, [1, 2])
+    await ledger.commit({key(8): (append("of another conversation"),)})
+
+    again = ledger.read_here([key(1), key(2), key(3)], known)
+
+    assert again.held is known.held
+    assert again.count == 3
+
+
+async def test_what_is_read_again_is_used(clock: ManualClock, told: Told) -> None:
+    ledger = memory_ledger(clock, told, ttl_seconds=100)
+    known = await read_of(ledger, [1, 2])
+
+    for _ in range(50):
+        clock.move(9)
+        known = ledger.read_here([key(1), key(2)], known)
+
+    assert len(known.held) == 2
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["put", "bare", "drop", "forget", "wait", "read"]),
+            st.integers(0, 5),
+        ),
+        max_size=40,
+    )
+)
+async def test_going_on_from_what_was_read_is_reading(
+    steps: list[tuple[str, int]],
+) -> None:
+    clock = ManualClock()
+    ledger = memory_ledger(clock, Told(), max_entries=4, ttl_seconds=100)
+    keys, known = [key(number) for number in range(5)], None
+
+    for step, number in steps:
+        if step == "put":
+            await ledger.commit({key(number): (append(str(number)),)})
+        elif step == "bare":
+            await ledger.commit({key(number): (Bare(),)})
+        elif step == "drop":
+            await ledger.commit({key(number): ()})
+        elif step == "forget":
+            await ledger.rewrite(lambda held: (Bare(is_redacted=True),) * len(held))
+        elif step == "wait":
+            clock.move(9 * number)
+        reading = ledger.read_here(keys, known)
+        found = {at: entry.operations for at, entry in reading.held.items()}
+        whole = ledger.read_here(keys)
+
+        assert found == {at: entry.operations for at, entry in whole.held.items()}
+        assert all(found.values())
+        known = reading

@@ -114,7 +114,8 @@ class LedgerSuite:
         here = ledger.read_here(keys)
 
         read = enumerate(await ledger.read(keys))
-        assert here in (None, {place: held for place, held in read if held})
+        held = here and {at: entry.operations for at, entry in here.held.items()}
+        assert held in (None, {place: held for place, held in read if held})
 
     async def test_a_commit_replaces_what_the_key_held(self, ledger: Ledger) -> None:
         await ledger.commit({key(1): (append("old"),)})

@@ -1,0 +1,84 @@
+"""What is told of what was added: each block on the surface, and working memory.
+
+Rules:
+- Where it sits and which records are in it, by id; never a text.
+- Blocks that were put back are told as they were the last time.
+"""
+
+from deuz_compiler import Append, TailCopy
+from deuz_proxy.calls import Call, Compiled
+from deuz_proxy.observe.events import Placement
+
+_PLACED = "placed"
+
+
+def tell_placements(
+    call: Call, compiled: Compiled, *, is_accepted: bool
+) -> tuple[Placement, ...]:
+    """Return what stands on the surface of this request."""
+    surface, standing = compiled.surface, compiled.standing
+    if surface is None:
+        return ()
+    if standing is not None and standing.told:
+        return standing.told
+    is_tried, pending = call.target.mode == "shadow", compiled.pending
+
+    def state(word: str, *, is_new: bool) -> str:
+        if is_tried:
+            return "shadow"
+        # What was placed before stays in the ledger, whatever became of this request.
+        is_dropped = is_new and not is_accepted and word != "tail"
+        return "dropped" if is_dropped else word
+
+    stays, comes = state(_PLACED, is_new=False), state(_PLACED, is_new=True)
+    blocks = _tell_blocks(compiled, stays, comes)
+    copies = [
+        _told(each.turn, each.copy, each.copy.records, is_new=is_new, state=told)
+        for each in surface.copies
+        for is_new in (each.turn in pending,)
+        for told in (state("kept", is_new=is_new),)
+    ]
+    tail = compiled.tail
+    if tail is None or tail.is_kept:
+        return (*blocks, *copies)
+    turn = tail.ending.turn
+    told = state("tail", is_new=turn in pending)
+    ends = _told(turn, tail.ending.append, tail.records, is_new=True, state=told)
+    return (*blocks, *copies, ends)
+
+
+def tell_again(compiled: Compiled) -> tuple[Placement, ...]:
+    """Return what is told of blocks that were put back, now and the next time."""
+    standing = compiled.standing
+    told: tuple[Placement, ...] = standing.told if standing is not None else ()
+    return told or _tell_blocks(compiled, _PLACED, _PLACED)
+
+
+def _tell_blocks(compiled: Compiled, stays: str, comes: str) -> tuple[Placement, ...]:
+    if compiled.surface is None:
+        return ()
+    # Each request of a conversation tells those of before again: no call for each.
+    pending = compiled.pending
+    blocks = [
+        Placement(
+            block.turn,
+            tuple([f"{r.source}/{r.record_id}" for r in block.append.records]),
+            block.append.tokens,
+            is_new := block.turn in pending,
+            block.append.form,
+            comes if is_new else stays,
+        )
+        for block in compiled.surface.blocks
+    ]
+    return tuple(blocks)
+
+
+def _told(
+    turn: int,
+    text: Append | TailCopy,
+    records: tuple[str, ...],
+    *,
+    is_new: bool,
+    state: str,
+) -> Placement:
+    return Placement(turn, records, text.tokens, is_new, text.form, state)
