@@ -31,6 +31,7 @@ class Overhead(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
 MOVING_TERMS: tuple[RankTerm, ...] = ("coverage", "cost")
 """Terms whose value depends on what is in already."""
+_MOVING = frozenset(MOVING_TERMS)
 
 
 class Policy(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -69,4 +70,4 @@ class Policy(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def is_ranking_fixed(self) -> bool:
         """Whether the ranking can be made once, whatever enters."""
-        return not any(term in MOVING_TERMS for term in self.ranking)
+        return _MOVING.isdisjoint(self.ranking)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from deuz_compiler.records import reasons
+from deuz_compiler.records.candidate import Requirement
 from deuz_compiler.records.policy import Policy
 from deuz_compiler.records.refusal import (
     INSUFFICIENT_BUDGET,
@@ -54,6 +55,9 @@ class Selection:
     shortage_tokens: int | None
 
 
+_OPTIONAL: tuple[Requirement, ...] = ("preferred", "discretionary")
+
+
 def select(pool: Pool, policy: Policy) -> Selection:
     """Select from a pool by a policy. Same input, same answer."""
     if pool.absent:
@@ -70,7 +74,10 @@ def select(pool: Pool, policy: Policy) -> Selection:
     _close(tally, "mandatory")
     _admit_optional(tally, policy)
     _close(tally)
-    limit = min(ceiling_tokens(policy), max(policy.budget_tokens, needs_tokens))
+    # Written out here and below: of a few records, `min` and `max` are a part one sees.
+    limit, ceiling = policy.budget_tokens, ceiling_tokens(policy)
+    limit = needs_tokens if needs_tokens > limit else limit
+    limit = ceiling if ceiling < limit else limit
     return _released(tally, policy, report=report, limit_tokens=limit)
 
 
@@ -150,18 +157,22 @@ def _report(found: Found, policy: Policy, *, is_legal: bool) -> SearchReport:
 
 def _admit_optional(tally: Tally, policy: Policy) -> None:
     """Let the lower classes contend; from here on the budget is the bound."""
-    room = min(policy.budget_tokens, ceiling_tokens(policy)) - _entry_tokens(policy)
-    tally.remaining = room - tally.used
+    room, ceiling = policy.budget_tokens, ceiling_tokens(policy)
+    room = ceiling if ceiling < room else room
+    tally.remaining = room - _entry_tokens(policy) - tally.used
     shares = Shares(policy.shares, tally.remaining)
     play = play_turns if policy.is_ranking_fixed else play_rounds
-    play(Judge(tally, policy, "preferred"), shares)
-    play(Judge(tally, policy, "discretionary"), shares)
+    requirements = tally.pool.requirements
+    for requirement in _OPTIONAL:
+        if requirement in requirements:
+            play(Judge(tally, policy, requirement), shares)
 
 
 def _close(tally: Tally, requirement: str | None = None) -> None:
     """Decide the undecided, of one class or all: the content of each is in already."""
     decisions, requirements = tally.decisions, tally.pool.requirements
-    if len(decisions) == len(requirements):
+    is_of_none = requirement is not None and requirement not in requirements
+    if is_of_none or len(decisions) == len(requirements):
         return
     for node, own in enumerate(requirements):
         if requirement in {None, own} and node not in decisions:
@@ -173,7 +184,10 @@ def _released(
 ) -> Selection:
     order = ordered(tally.pool, tally.kept, policy)
     nodes = repair(tally, order, policy, limit_tokens=limit_tokens)
-    refusal = _overrun(tally, nodes, policy, limit_tokens=limit_tokens)
+    cost = rendered_tokens(tally, nodes, policy)
+    refusal = None
+    if cost > limit_tokens:
+        refusal = _overrun(tally, nodes, policy, limits=(cost, limit_tokens))
     refusal = refusal or refusal_of(problems_of(tally.pool, nodes))
     if refusal is not None:
         return _refused(tally, policy, refusal, report)
@@ -181,16 +195,13 @@ def _released(
         tally.decisions[node] = msgspec.structs.replace(
             tally.decisions[node], position=position
         )
-    cost = rendered_tokens(tally, nodes, policy)
     return Selection(tuple(nodes), cost, tally.decisions, None, report, tally.shortage)
 
 
 def _overrun(
-    tally: Tally, nodes: Sequence[int], policy: Policy, *, limit_tokens: int
-) -> Refusal | None:
-    cost = rendered_tokens(tally, nodes, policy)
-    if cost <= limit_tokens:
-        return None
+    tally: Tally, nodes: Sequence[int], policy: Policy, *, limits: tuple[int, int]
+) -> Refusal:
+    cost, limit_tokens = limits
     return Refusal(
         reason=INSUFFICIENT_BUDGET,
         blocking=tuple(sorted([tally.pool.keys[node] for node in nodes])),

@@ -97,6 +97,8 @@ class Judge:
         # One sort for each term, the least first, by what C can look up, costs a third
         # of what making ranks does.
         heads = sorted(self._heads())
+        if not heads[1:]:
+            return heads
         for term in reversed(self._ranking):
             if term == "source" and self._places:
                 places, last = self._places, len(self._places)
@@ -119,6 +121,12 @@ class Judge:
                 stage = self.requirement
                 tally.reject(head, reasons.OVER_BUDGET, cost=cost, stage=stage)
                 return None
+            if not pool.edges[head] and pool.candidates[head].score >= self._threshold:
+                # And for one that needs nothing, and fits.
+                unit = unit_of(pool, (head,), self._places)
+                if pool.gates[head] is None and tally.fits(cost):
+                    unit.nodes, unit.cost = [head], cost
+                    return unit
         unit = unit_of(pool, pool.members(head), self._places)
         return unit if self.may_enter(unit) else None
 

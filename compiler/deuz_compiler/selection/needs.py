@@ -26,7 +26,10 @@ from deuz_compiler.selection.tally import Tally
 
 def admit_needs(tally: Tally) -> Refusal | None:
     """Admit mandatory and required content; return why it cannot be, if it cannot."""
-    return _admit_mandatory(tally) or _admit_required(tally)
+    requirements = tally.pool.requirements
+    if "mandatory" in requirements and (refusal := _admit_mandatory(tally)):
+        return refusal
+    return _admit_required(tally) if "required" in requirements else None
 
 
 def mandatory_identities(tally: Tally) -> dict[str, list[int]]:

@@ -17,12 +17,14 @@ _Place = Callable[[int], int]
 
 def ordered(pool: Pool, nodes: Iterable[int], policy: Policy) -> list[int]:
     """Return the nodes in the order in which they are placed."""
+    found = sorted(nodes)
+    if not found[1:]:
+        return found
     places: Mapping[str, _Place | None] = {
         "requirement": _place(REQUIREMENTS, lambda node: pool.requirements[node]),
         "role": _place(policy.roles, lambda node: pool.candidates[node].role),
         "source": _place(policy.sources, lambda node: pool.candidates[node].source),
     }
-    found = sorted(nodes)
     # One sort for each term, the least first, costs half of what making keys does.
     for term in reversed(policy.ordering):
         if (place := places[term]) is not None:

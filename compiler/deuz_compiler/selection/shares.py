@@ -21,7 +21,7 @@ class Shares:
     def __init__(self, shares: Sequence[Share], room_tokens: int) -> None:
         self._room_tokens = room_tokens
         self._weights = {share.kind: share.weight for share in shares}
-        self._total = sum(share.weight for share in shares)
+        self._total = sum([share.weight for share in shares])
         self._used: dict[str, int] = {}
 
     def share_tokens(self, kind: str) -> int:

@@ -14,7 +14,8 @@ from deuz_compiler.selection.shares import Shares
 
 def play_turns(judge: Judge, shares: Shares) -> None:
     """Give each unit of the judge's class its turn."""
-    waiting = []
+    waiting: list[tuple[int, Unit, int]] = []
+    kept = judge.tally.kept
     for head in judge.turns():
         unit = judge.unit_at_turn(head)
         if unit is None:
@@ -23,10 +24,12 @@ def play_turns(judge: Judge, shares: Shares) -> None:
             _admit(judge, unit, shares, reason=reasons.RANKED)
         else:
             judge.tally.note_shortage(shares.shortage(unit.kind, unit.cost))
-            waiting.append(unit)
-    for unit in waiting:
-        if judge.may_enter(unit):
-            _admit(judge, unit, shares, reason=reasons.REALLOCATED)
+            waiting.append((head, unit, len(kept)))
+    for head, judged, then in waiting:
+        # As long as nothing enters, a verdict stands.
+        again = judged if len(kept) == then else judge.unit_at_turn(head)
+        if again is not None:
+            _admit(judge, again, shares, reason=reasons.REALLOCATED)
 
 
 def _admit(judge: Judge, unit: Unit, shares: Shares, *, reason: str) -> None:
