@@ -76,7 +76,7 @@ def compile_gathered(
         ceiling_tokens=budget.ceiling_tokens,
         shares=_weighed(tuple(context.budget.shares.items())),
         overhead=Overhead(block_tokens=_frame_tokens(estimator)),
-        sources=tuple(source.id for source in context.sources),
+        sources=tuple([source.id for source in context.sources]),
     )
     facts = CompileFacts(
         placed=surface.placed,
@@ -225,7 +225,8 @@ def _budget(
     most = max(0, budget.max_tokens - taken)
     if free is None:
         plain = plain_prefix(call.envelope, call.shared)
-        used_tokens = with_surface(plain, call.envelope, surface).total_tokens
+        shown = with_surface(plain, call.envelope, surface) if surface.edits else plain
+        used_tokens = shown.total_tokens
         free = free_tokens_of(call, used_tokens, runtime)
     if free is None:
         # No guess about an unknown window: only the configured ceiling bounds.
@@ -247,10 +248,13 @@ def _within_limits(
 
 
 def _passes(known: Known) -> int:
-    return sum(
-        isinstance(operation, Append)
-        for operations in known.operations.values()
-        for operation in operations
+    return len(
+        [
+            operation
+            for operations in known.operations.values()
+            for operation in operations
+            if isinstance(operation, Append)
+        ]
     )
 
 
@@ -266,14 +270,16 @@ def _fallback(gathered: Gathered, known: Known, max_passes: int) -> str | None:
 def _reports(gathered: Gathered, config: Config) -> tuple[SourceReport, ...]:
     required = {source.id: source.required for source in config.context.sources}
     return tuple(
-        SourceReport(
-            answer.source,
-            answer.kind,
-            answer.status,
-            answer.error,
-            is_required=required.get(answer.source, False),
-        )
-        for answer in gathered.answers
+        [
+            SourceReport(
+                answer.source,
+                answer.kind,
+                answer.status,
+                answer.error,
+                required.get(answer.source, False),
+            )
+            for answer in gathered.answers
+        ]
     )
 
 

@@ -21,8 +21,13 @@ from deuz_compiler.errors import MalformedInput
 from deuz_compiler.records import reasons
 from deuz_compiler.records.candidate import REQUIREMENTS, Candidate, keys_of
 from deuz_compiler.records.loading import HALF_PAIR, load_record, shown
-from deuz_compiler.records.policy import Policy
+from deuz_compiler.records.policy import Overhead, Policy, Share
 from deuz_compiler.selection.problems import problems_of_record
+
+_PLAIN = Policy(budget_tokens=0)
+# What `_is_usual` looks at; all other fields have their defaults.
+_OWN = ("budget_tokens", "ceiling_tokens", "shares", "sources", "overhead")
+_USUAL = tuple([name for name in Policy.__struct_fields__ if name not in _OWN])
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +180,35 @@ def _lost_dependencies(
 
 def _policy_faults(policy: Policy) -> Iterator[str]:
     """Yield what is wrong with a policy; ranges only where every type is right."""
-    fields = msgspec.to_builtins(policy)
     mistyped: list[str] = []
-    if not _is_well_typed(fields):
-        load_record(Policy, fields, where="policy", faults=mistyped)
+    if not _is_usual(policy):
+        fields = msgspec.to_builtins(policy)
+        if not _is_well_typed(fields):
+            load_record(Policy, fields, where="policy", faults=mistyped)
     yield from mistyped or _range_faults(policy)
+
+
+def _is_usual(policy: Policy) -> bool:
+    """Tell of a policy with hardly anything but defaults that its types are right.
+
+    To look at every field takes as long as selecting among two records.
+    """
+    for name in _USUAL:
+        if getattr(policy, name) is not getattr(_PLAIN, name):
+            return False
+    shares, sources, over = policy.shares, policy.sources, policy.overhead
+    if [type(shares), type(sources), type(over)] != [tuple, tuple, Overhead]:
+        return False
+    ceiling = policy.ceiling_tokens
+    counts = [policy.budget_tokens, 0 if ceiling is None else ceiling]
+    counts += [over.block_tokens, over.record_tokens, over.between_tokens]
+    names = [*sources]
+    for share in shares:
+        if type(share) is not Share:
+            return False
+        counts.append(share.weight)
+        names.append(share.kind)
+    return {*map(type, counts)} == {int} and {*map(type, names)} <= {str}
 
 
 def _is_well_typed(fields: object) -> bool:
@@ -213,6 +242,8 @@ def _range_faults(policy: Policy) -> Iterator[str]:
 
 
 def _share_faults(policy: Policy) -> Iterator[str]:
+    if not policy.shares:
+        return
     seen: set[str] = set()
     for share in policy.shares:
         if share.kind in seen:
@@ -221,5 +252,5 @@ def _share_faults(policy: Policy) -> Iterator[str]:
         if share.weight < 0:
             name = shown(share.kind)
             yield f"policy: share {name} weight {share.weight} is negative"
-    if policy.shares and not sum(share.weight for share in policy.shares):
+    if not sum([share.weight for share in policy.shares]):
         yield "policy: shares add up to nothing"

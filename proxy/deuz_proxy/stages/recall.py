@@ -255,24 +255,23 @@ async def _gather(
     place, reason = due
     refresh = runtime.config.context.refresh
     text = _query_text(call, place)
-    query = Query(
-        text,
-        call.identity.scope,
-        refresh.candidates_per_source,
-        call.envelope,
-        call.chain,
-    )
+    limit = refresh.candidates_per_source
+    query = Query(text, call.identity.scope, limit, call.envelope, call.chain)
     deadline = asyncio.get_running_loop().time() + refresh.deadline_ms / 1000
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(_ask(source, query, deadline, runtime))
-            for source in sources
-        ]
-    answers = [task.result() for task in tasks]
+    if len(sources) == 1:
+        # Nothing to be done at the same time: no task of its own.
+        answers = [await _ask(sources[0], query, deadline, runtime)]
+    else:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_ask(source, query, deadline, runtime))
+                for source in sources
+            ]
+        answers = [task.result() for task in tasks]
     return Gathered(
         refresh_reason=reason,
-        candidates=tuple(c for _, found in answers for c in found),
-        answers=tuple(answer for answer, _ in answers),
+        candidates=tuple([c for _, found in answers for c in found]),
+        answers=tuple([answer for answer, _ in answers]),
         query_digest=digest_text(text),
     )
 
@@ -329,7 +328,7 @@ def _bounded(found: Sequence[Candidate], limit: int) -> tuple[Candidate, ...]:
     kept = tuple(found)
     if not all(isinstance(each, Candidate) for each in kept):
         raise TypeError("a source offered something that is no candidate")
-    return tuple(c for i, c in enumerate(kept) if i < limit or c.is_mandatory)
+    return tuple([c for i, c in enumerate(kept) if i < limit or c.is_mandatory])
 
 
 def _is_cancelled() -> bool:

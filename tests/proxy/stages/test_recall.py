@@ -236,10 +236,13 @@ async def test_a_source_that_breaks_the_gathering_leaves_the_blocks_there_are(
 
 async def test_on_a_closed_route_it_is_an_error(told: Told) -> None:
     config = make_config(on_error="closed")
-    runtime = make_runtime(config, told, sources=[Wild()])
+    alone = make_runtime(config, told, sources=[Wild()])
+    beside = make_runtime(config, told, sources=[Wild(), FixedSource()])
 
+    with pytest.raises(RuntimeError):
+        await recalled(alone)
     with pytest.raises(ExceptionGroup):
-        await recalled(runtime)
+        await recalled(beside)
 
 
 @pytest.mark.parametrize("on_error", ["open", "closed"])
