@@ -1,8 +1,9 @@
 """A folder as a source: chunks of its files, the best for a query first.
 
 Rules:
-- One thread owns the index. It looks at the folder in slices, and a search waits for
-  one slice at most; the event loop waits for nothing.
+- A thread looks at the folder, in slices, and searches: a search waits for one slice
+  at most, the event loop for nothing. What is little work is searched for by the event
+  loop itself, if the thread rests: to hand it over would cost more.
 - Until a first look has ended there is no answer: the source is not ready, and says so.
 - All tenants of a config share the folder; put private text into a store instead.
 """
@@ -10,6 +11,7 @@ Rules:
 import asyncio
 import contextlib
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -45,6 +47,8 @@ class FolderFiles:
         self._index = FolderIndex(config, clock, read)
         self._min_score = float(config.min_score)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"files-{config.id}")
+        # Held by who uses the index.
+        self._turn = threading.Lock()
         self._is_closed = False
 
     @property
@@ -88,7 +92,9 @@ class FolderFiles:
                 self._thread.submit(self._look_on)
             return self._index.search(query.text, query.limit, self._min_score)
 
-        hits = await self._run("find", search)
+        hits = self._found_at_once(query)
+        if hits is None:
+            hits = await self._run("find", search)
         if hits is None:
             raise SourceFailed(source=self.id, reason=SourceFailed.NOT_READY)
         return tuple(self._candidate(hit) for hit in hits)
@@ -99,22 +105,36 @@ class FolderFiles:
             return
         self._is_closed = True
         self._index.stop()
-        self._thread.submit(self._index.close)
+        self._thread.submit(self._in_turn, self._index.close)
         await asyncio.to_thread(self._thread.shutdown, wait=True)
 
     def _look_on(self) -> None:
         """Go on with a look in the source's thread; searches come between."""
         # A fault is kept for who asks; closed meanwhile, there is nothing to go on for.
         with contextlib.suppress(*FAULTS, RuntimeError):
-            if not self._index.look_on():
+            if not self._in_turn(self._index.look_on):
                 self._thread.submit(self._look_on)
+
+    def _found_at_once(self, query: Query) -> Sequence[Hit] | None:
+        if self._is_closed or not self._turn.acquire(blocking=False):
+            return None
+        try:
+            return self._index.search_at_once(query.text, query.limit, self._min_score)
+        except FAULTS as error:
+            raise StoreFailed(store=self.id, operation="find") from error
+        finally:
+            self._turn.release()
+
+    def _in_turn(self, work: Callable[[], _Answer]) -> _Answer:
+        with self._turn:
+            return work()
 
     async def _run(self, operation: str, work: Callable[[], _Answer]) -> _Answer:
         if self._is_closed:
             raise StoreFailed(store=self.id, operation=operation)
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, work)
+            return await loop.run_in_executor(self._thread, self._in_turn, work)
         except FAULTS as error:
             raise StoreFailed(store=self.id, operation=operation) from error
 

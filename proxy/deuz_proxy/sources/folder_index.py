@@ -6,7 +6,7 @@ Rules:
   searches meanwhile sees how far it has come.
 - A failed look leaves the index as it was, and nothing is answered until one ends well.
 - An index in a file is shared: one process looks, the others answer from what it wrote.
-- One thread's own, but for `stop`.
+- One thread's at a time, but for `stop`.
 """
 
 import hashlib
@@ -99,6 +99,22 @@ class FolderIndex:
         if not self._is_filled:
             return None
         return index.search(text, limit=limit, min_score=min_score)
+
+    def search_at_once(
+        self, text: str, limit: int, min_score: float
+    ) -> Sequence[Hit] | None:
+        """Do as `search` where that is little work; else return None.
+
+        It is not while a look is due or under way.
+
+        Raises:
+            sqlite3.Error: this search failed.
+        """
+        index = self._index
+        is_settled = self._is_filled and self._fault is None and self._steps is None
+        if index is None or not is_settled or self._clock() >= self._next_look:
+            return None
+        return index.search_at_once(text, limit=limit, min_score=min_score)
 
     def stop(self) -> None:
         """Ask a running look to end after its current file. From any thread."""

@@ -4,7 +4,7 @@ Rules:
 - What is worked out of a text alone is worked out once: its digest, and how it reads in
   small letters.
 - Who writes to the index says so with `forget`, as for `postings`.
-- Bounded: where a bound is reached, what was kept is let go. One thread's own.
+- Bounded: where a bound is reached, what was kept is let go. One thread's at a time.
 """
 
 import sqlite3

@@ -5,7 +5,7 @@ Rules:
   that most chunks have, which cost most, come in most questions.
 - Who writes to the index says so with `forget`; what another process wrote is seen by
   `notice_others`.
-- Bounded: where a bound is reached, what was kept is let go. One thread's own.
+- Bounded: where a bound is reached, what was kept is let go. One thread's at a time.
 """
 
 import math
@@ -80,6 +80,16 @@ class KeptPostings:
         """Return what each word weighs, and how many chunks have it."""
         known = self._known
         return [known.get(word) or self._weigh(word) for word in words]
+
+    def new_words(self, words: Iterable[str]) -> int:
+        """Return how many of the words are to be asked for the first time."""
+        known = self._known
+        return len([word for word in words if word not in known])
+
+    def new_fits(self, words: Iterable[Weighed]) -> int:
+        """Return how many fits of these words are to be asked for the first time."""
+        kept = self._kept
+        return sum([holding for _, word, holding in words if word not in kept])
 
     def posting(self, word: str) -> Posting:
         """Return the rows of the chunks that have the word, each with its fit.

@@ -32,7 +32,8 @@ _MOST_KEPT = 50_000
 class KeptWords:
     """`words_of` for many texts: a run that comes again is not worked out again.
 
-    Bounded: what was not met among the last different ones is let go. One thread's own.
+    Bounded: what was not met among the last different ones is let go. One thread's at
+    a time.
     """
 
     def __init__(self) -> None:

@@ -105,6 +105,54 @@ def test_nothing_is_answered_before_a_first_look_has_ended(open_index: Open) -> 
     assert found(index, "alpha") == ["a.txt"]
 
 
+def test_at_once_is_answered_while_no_look_is_due(
+    world: World, open_index: Open
+) -> None:
+    index = open_index()
+
+    def at_once() -> list[str] | None:
+        hits = index.search_at_once("beta", 9, 0.0)
+        return None if hits is None else [hit.name for hit in hits]
+
+    at_first = at_once()
+    look(index)
+    unsure = at_once()
+    found(index, "beta")
+    settled = at_once()
+    world.now += 0.5
+    later = at_once()
+    world.now += 60
+    when_due = at_once()
+    world.failing = "d.txt"
+    world.write(d="beta")
+    with pytest.raises(OSError, match="gone"):
+        look(index)
+    failed = at_once()
+
+    assert at_first is None
+    assert unsure is None
+    assert settled == ["b.txt"]
+    assert later == ["b.txt"]
+    assert when_due is None
+    assert failed is None
+
+
+def test_during_a_look_nothing_is_answered_at_once(
+    world: World, open_index: Open
+) -> None:
+    index = open_index()
+    look(index)
+    found(index, "beta")
+    world.now += 60
+    world.read_seconds = 1
+    world.write(d="delta", e="beta")
+    assert not index.look_on()
+    world.now -= 100
+
+    assert index.is_looking
+    assert index.search_at_once("beta", 9, 0.0) is None
+
+
 def test_an_empty_folder_was_looked_at_too(world: World, open_index: Open) -> None:
     for file in world.folder.iterdir():
         file.unlink()
