@@ -153,7 +153,9 @@ class _Walk:
     def _reason_against(self, entry: "os.DirEntry[str]", name: str) -> str:
         if entry.name.startswith("."):
             return HIDDEN
-        if any(_fits(pattern, entry.name, name) for pattern in self.ignored):
+        if self.ignored and any(
+            _fits(pattern, entry.name, name) for pattern in self.ignored
+        ):
             return IGNORED
         is_folder = entry.is_dir(follow_symlinks=False)
         if is_folder and entry.name in _GENERATED:
@@ -184,22 +186,23 @@ def _found(
         # Mounted config maps are made of links; inside the folder they are files.
         path = Path(entry.path)
         # Only links cost the walk: folders on the way here were none.
-        real = path.resolve(strict=True) if entry.is_symlink() else path
+        is_link = entry.is_symlink()
+        real = path.resolve(strict=True) if is_link else path
         status = entry.stat()
     except (OSError, RuntimeError):
         # RuntimeError: links in a circle, before Python 3.13.
         skipped[UNREADABLE] += 1
         return None
-    reason = _reason_against(real, status, root)
+    # What is no link is where the walk found it.
+    is_outside = is_link and not real.is_relative_to(root)
+    reason = OUTSIDE if is_outside else _reason_against(status)
     if reason or not _is_utf8(name):
         skipped[reason or UNREADABLE] += 1
         return None
     return Found(name, real, status.st_mtime_ns, status.st_size)
 
 
-def _reason_against(real: Path, status: os.stat_result, root: Path) -> str:
-    if not real.is_relative_to(root):
-        return OUTSIDE
+def _reason_against(status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
         return UNREADABLE
     return LARGE if status.st_size > MOST_FILE_BYTES else ""
@@ -207,4 +210,4 @@ def _reason_against(real: Path, status: os.stat_result, root: Path) -> str:
 
 def _is_utf8(name: str) -> bool:
     """Return whether the name can be an id; on disk it may be any bytes."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
+    return name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name)
