@@ -83,6 +83,7 @@ from deuz_compiler.standing import (
     put_again,
     put_back,
     standing_of,
+    stays,
 )
 from deuz_compiler.surface import (
     Element,
@@ -288,6 +289,7 @@ __all__ = [
     "standing_of",
     "start_step",
     "starts_of",
+    "stays",
     "summary_body",
     "summary_request_text",
     "tokenizer_estimator",

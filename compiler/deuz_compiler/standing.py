@@ -21,6 +21,8 @@ from deuz_compiler.surface import Block, Element, Operations, Run, Surface
 from deuz_compiler.wires.envelope import Edit, Envelope
 from deuz_compiler.wires.turns import TOKEN_BYTES
 
+_SHORT_BYTES = 4096
+
 
 class Held(Protocol):
     """An entry of a ledger; one that the ledger holds no more has no operations."""
@@ -34,10 +36,12 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     """What a ledger held of a history: its entries, by place among the first `count`.
 
     The turns are counted behind the leading ones. Nothing else was held of those.
+    `version` is the ledger's: it has another one when it holds anything else.
     """
 
     held: dict[int, Held]
     count: int
+    version: int = 0
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False):
@@ -128,17 +132,31 @@ def put_back(
     return _surface(standing, envelope, blocks)
 
 
-def put_again(
-    standing: Standing, envelope: Envelope, operations: Operations
-) -> Surface:
-    """Return the surface where the operations are the ones that were put back last."""
-    blocks = [
-        Block(mark.turn, each)
-        for mark in standing.marks
-        for each in operations[mark.turn]
-        if type(each) is Append
-    ]
-    return _surface(standing, envelope, blocks)
+def put_again(standing: Standing, body: bytes, operations: Operations) -> bytes:
+    """Return the body with the blocks, of operations that were put back last as well.
+
+    They need not be looked at: these are the very values that stood.
+    """
+    # Views of long pieces, which are copied once, into their place; a short one is
+    # copied sooner than a view of it is made.
+    view = memoryview(body)
+    pieces: list[bytes | memoryview] = []
+    position = 0
+    for mark in standing.marks:
+        at = mark.at
+        source = body if at - position < _SHORT_BYTES else view
+        for operation in operations[mark.turn]:
+            if type(operation) is Append:
+                text = operation.text
+                pieces += source[position:at], mark.before, text, mark.behind
+        position = at
+    pieces.append(view[position:])
+    return b"".join(pieces)
+
+
+def stays(standing: Standing, envelope: Envelope) -> Surface:
+    """Return the surface of a request that all is put again in, without its blocks."""
+    return Surface((), _pieces(standing, envelope), (), (), envelope.turns)
 
 
 def _surface(
@@ -148,9 +166,13 @@ def _surface(
         Edit(at := mark.at, at, mark.before + block.append.text + mark.behind)
         for mark, block in zip(standing.marks, blocks, strict=True)
     ]
-    turns, first = envelope.turns, standing.marks[-1].turn + 1
-    rest = (Run(first, len(turns)),) if first < len(turns) else ()
-    return Surface(tuple(edits), (*standing.pieces, *rest), tuple(blocks), (), turns)
+    pieces = _pieces(standing, envelope)
+    return Surface(tuple(edits), pieces, tuple(blocks), (), envelope.turns)
+
+
+def _pieces(standing: Standing, envelope: Envelope) -> tuple[Run | Element, ...]:
+    first, count = standing.marks[-1].turn + 1, len(envelope.turns)
+    return (*standing.pieces, Run(first, count)) if first < count else standing.pieces
 
 
 def _blocks(operations: Operations) -> list[Block] | None:
@@ -218,4 +240,4 @@ def _cut(reading: Reading, count: int) -> Reading:
     held = reading.held
     if held and next(reversed(held)) >= count:
         held = {at: entry for at, entry in held.items() if at < count}
-    return Reading(held, count)
+    return Reading(held, count, reading.version)

@@ -296,7 +296,7 @@ class Compiled(msgspec.Struct, frozen=True):
     ours to what was sent before. `shortened` are those that made the history shorter
     ahead of an overflow. `tail_tokens` are sent, but are no part of the prefix. `tried`
     is what a mode that sends the client's own bytes would have sent in `compile`.
-    `standing` is what was put back, where nothing was to be laid out anew.
+    `standing` is what was put back; of what was read before, the surface has no edits.
     """
 
     body: bytes | None

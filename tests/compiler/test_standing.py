@@ -23,6 +23,7 @@ from deuz_compiler import (
     TailCopy,
     gone_on,
     lift,
+    lower,
     part_span,
     plain_prefix,
     prefix_again,
@@ -30,6 +31,7 @@ from deuz_compiler import (
     put_again,
     put_back,
     standing_of,
+    stays,
     with_surface,
 )
 from deuz_testing.bodies import (
@@ -103,7 +105,8 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
     inbound = plain_prefix(envelope)
 
     assert put_back(known, envelope, held) == surface
-    assert put_again(known, envelope, held) == surface
+    assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
+    assert stays(known, envelope).elements == surface.elements
     assert prefix_again(known, inbound) == shown
     assert known.ours == surface.ours(envelope.lead)
     assert gone_on(

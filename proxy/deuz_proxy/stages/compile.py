@@ -35,6 +35,7 @@ from deuz_compiler import (
     put_again,
     put_back,
     segment_shares,
+    stays,
     was_redacted,
     was_unfolded,
     with_surface,
@@ -194,8 +195,11 @@ def lay_out(
             runtime,
         )
     # The first ones in the order of the fields: by name, each is looked for.
+    body = envelope.body
+    if is_changed:
+        body = shown.body or lower(body, surface.edits)
     return Compiled(
-        lower(envelope.body, surface.edits) if is_changed else envelope.body,
+        body,
         surface,
         inbound,
         outbound,
@@ -215,13 +219,15 @@ def lay_out(
 class _Shown(msgspec.Struct, frozen=True):
     """What the model will see; `outbound` is its prefix, where that is not the plain.
 
-    `ours` are place and tokens of what is ours in it, `standing` is what was put back.
+    `ours` are place and tokens of what is ours in it, `standing` is what was put back,
+    and `body` what is sent, where that is known without the surface's edits.
     """
 
     surface: Surface
     outbound: Prefix | None = None
     ours: tuple[tuple[int, int], ...] = ()
     standing: Standing | None = None
+    body: bytes | None = None
 
 
 _BARE = _Shown(Surface(edits=(), pieces=(), blocks=()))
@@ -237,16 +243,15 @@ def _shown(
     envelope, is_sent = _envelope(call), call.target.mode == "compile"
     standing = call.resumed.standing if call.resumed else None
     if standing is not None and passing is None and is_sent:
-        before, surface = standing.reading, None
+        again, before = prefix_again(standing, inbound), standing.reading
         if before is not None and reading is not None and reading.held is before.held:
-            surface = put_again(standing, envelope, operations)
-        else:
-            surface = put_back(standing, envelope, operations)
-            if surface is not None:
-                standing = replace(standing, reading=reading, told=())
-        if surface is not None:
-            again = prefix_again(standing, inbound)
-            return _Shown(surface, again, standing.ours, standing)
+            body = put_again(standing, envelope.body, operations)
+            surface = stays(standing, envelope)
+            return _Shown(surface, again, standing.ours, standing, body)
+        back = put_back(standing, envelope, operations)
+        if back is not None:
+            standing = replace(standing, reading=reading, told=())
+            return _Shown(back, again, standing.ours, standing)
     ending = passing.ending if passing else None
     surface = project(envelope, operations, part_span, ending=ending)
     if not (surface.edits and is_sent):

@@ -60,6 +60,8 @@ class MemoryLedger:
         self._tell = tell
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._held_bytes = 0
+        # Another one whenever what is held is other than before.
+        self._version = 0
         self._touch_seconds = min(_LONGEST_TOUCH_SECONDS, bounds.ttl_seconds / 10)
 
     def read_here(self, keys: Sequence[bytes], known: Reading | None = None) -> Reading:
@@ -68,17 +70,20 @@ class MemoryLedger:
         self._expire(now)
         if known is not None and self._is_all(known, keys):
             held = known.held
-            self._touch([keys[at] for at in held], now)
+            self._touch(keys, held, now)
         else:
             held = self._found(keys, now)
         self._say("read", len(held))
-        return Reading(held, len(keys))
+        return Reading(held, len(keys), self._version)
 
     def _is_all(self, known: Reading, keys: Sequence[bytes]) -> bool:
         """Tell whether the keys hold what was read before, and nothing else."""
-        held = known.held
+        held, holding = known.held, self._entries.keys()
+        if known.version == self._version:
+            # Nothing was kept nor let go: only of new keys it is not known.
+            return holding.isdisjoint(keys[known.count :])
         is_kept = all(map(_operations_of, held.values()))
-        return is_kept and len(self._entries.keys() & keys) == len(held)
+        return is_kept and len(holding & keys) == len(held)
 
     def _found(self, keys: Sequence[bytes], now: float) -> dict[int, Held]:
         # Most turns of a long history hold nothing: a miss is one look-up.
@@ -91,11 +96,14 @@ class MemoryLedger:
             use(key)
         return found
 
-    def _touch(self, keys: Sequence[bytes], now: float) -> None:
+    def _touch(self, keys: Sequence[bytes], held: dict[int, Held], now: float) -> None:
         """Note the use of what was read again, unless that was noted lately."""
         # Who reads an entry reads those ahead of it: the last one tells of all.
-        if keys and now - self._entries[keys[-1]].used_at >= self._touch_seconds:
-            self._found(keys, now)
+        last = next(reversed(held), None)
+        if last is None:
+            return
+        if now - self._entries[keys[last]].used_at >= self._touch_seconds:
+            self._found([keys[at] for at in held], now)
 
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         """Return one tuple for each key, empty where nothing is stored."""
@@ -130,6 +138,7 @@ class MemoryLedger:
                 self._held_bytes += weight_bytes - entry.weight_bytes
                 self._entries[key] = _Entry(operations, weight_bytes, entry.used_at)
                 entry.operations = ()
+                self._version += 1
         self._say("rewrite", changed)
         return changed
 
@@ -150,6 +159,7 @@ class MemoryLedger:
         if weight_bytes > self._bounds.max_bytes:
             return False
         self._entries[key] = _Entry(held, weight_bytes, now)
+        self._version += 1
         self._held_bytes += weight_bytes
         return True
 
@@ -159,6 +169,7 @@ class MemoryLedger:
             self._let_go(entry)
 
     def _let_go(self, entry: _Entry) -> None:
+        self._version += 1
         self._held_bytes -= entry.weight_bytes
         entry.operations = ()
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from deuz_compiler import Append, Bare
+from deuz_compiler import Append, Bare, Surface
 from deuz_proxy.calls import Call, Compiled, Known
 from deuz_proxy.placements import tell_placements
 from deuz_proxy.runtime import Runtime
@@ -73,7 +73,10 @@ def _sent(compiled: Compiled) -> Compiled:
     told = compiled.compile and replace(
         compiled.compile, started_at=0.0, duration_seconds=0.0
     )
-    return replace(compiled, standing=None, sighting=sighting, compile=told)
+    # What is put again has no edits.
+    surface = compiled.surface and Surface((), compiled.surface.pieces, ())
+    changes = {"sighting": sighting, "compile": told, "surface": surface}
+    return replace(compiled, standing=None, **changes)
 
 
 async def test_a_block_that_the_ledger_lost_is_not_put_back(
