@@ -9,6 +9,7 @@ Rules:
 import msgspec
 
 from deuz_compiler.wires.metering import ABSENT, Notes, WireReplies, is_filled
+from deuz_compiler.wires.scanner import holds
 from deuz_compiler.wires.sse import ServerEvent
 
 
@@ -58,8 +59,7 @@ def error_event(status: int, code: str, message: str) -> bytes:
 
 
 def _is_plain(chunk: bytes) -> bool:
-    # Found: `in` makes and drops an error each time, which here is each event.
-    return chunk.find(b"message_") < 0 and chunk.find(b'"error"') < 0
+    return not holds(chunk, 0, len(chunk), b'message_\0"error"\0')
 
 
 def _read_event(notes: Notes, event: ServerEvent) -> None:

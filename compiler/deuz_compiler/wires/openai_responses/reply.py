@@ -10,6 +10,7 @@ Rules:
 import msgspec
 
 from deuz_compiler.wires.metering import ABSENT, Notes, WireReplies, is_filled
+from deuz_compiler.wires.scanner import holds
 from deuz_compiler.wires.sse import ServerEvent
 
 
@@ -79,8 +80,7 @@ def _error(code: str, message: str) -> dict[str, str | None]:
 
 def _is_plain(chunk: bytes) -> bool:
     # Every terminal event carries the response object; in text the quotes are escaped.
-    # Found: `in` makes and drops an error each time, which here is each event.
-    return chunk.find(b'"response"') < 0 and chunk.find(b'"error"') < 0
+    return not holds(chunk, 0, len(chunk), b'"response"\0"error"\0')
 
 
 def _read_event(notes: Notes, event: ServerEvent) -> None:
