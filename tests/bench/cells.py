@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from tests.bench.bodies import PLACED_STEPS
 
 MAX_SECONDS = 25
-EVENTS_PER_STREAM = 100
-EVENT_GAP_MICROSECONDS = 10_000
+BURST_EVENTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class Cell:
     """One workload: `talks` conversations over `concurrency` connections.
 
     `primed` requests of each conversation come before the measurement, `steps` are
-    measured.
+    measured. Of a stream, `events` come, each so many microseconds behind the last.
     """
 
     name: str
@@ -35,6 +34,8 @@ class Cell:
     steps: int
     is_streamed: bool = False
     is_placed: bool = False
+    events: int = 100
+    gap_microseconds: int = 10_000
 
     @property
     def template(self) -> str:
@@ -65,4 +66,20 @@ def list_cells(*, primed: int, scale: float) -> tuple[Cell, ...]:
         Cell("100k placed c64", "100k", 64, 64, placed, count(24), is_placed=True),
         Cell("1m placed c64", "1m", 64, 64, placed, count(12), is_placed=True),
         Cell("64 streams", "2k", 64, 64, 0, count(3), is_streamed=True),
+        make_burst(count(8)),
+    )
+
+
+def make_burst(steps: int) -> Cell:
+    """Return streams whose events come as fast as they are taken."""
+    return Cell(
+        "burst of 4 streams",
+        "2k",
+        4,
+        4,
+        0,
+        steps,
+        is_streamed=True,
+        events=BURST_EVENTS,
+        gap_microseconds=0,
     )

@@ -25,11 +25,10 @@ from pathlib import Path
 
 from tests.bench import __main__ as bench
 from tests.bench import machine, report, sample, subjects
-from tests.bench.cells import Cell
+from tests.bench.cells import BURST_EVENTS, Cell, make_burst
 from tests.bench.subjects import Ports
 
 KEY = "bench"  # What the load sends.
-BURST_EVENTS = 1_000
 START_SECONDS = 120
 
 CELLS = (
@@ -37,7 +36,7 @@ CELLS = (
     Cell("100k known c64", "100k", 64, 64, 1, 3),
     Cell("1m known c16", "1m", 16, 16, 1, 2),
 )
-BURST = Cell("burst of 4 streams", "2k", 4, 4, 0, 1, is_streamed=True)
+BURST = make_burst(1)
 
 Command = Callable[[Path, Path, Ports], list[str]]
 

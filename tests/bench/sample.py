@@ -13,12 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench import machine
-from tests.bench.cells import (
-    EVENT_GAP_MICROSECONDS,
-    EVENTS_PER_STREAM,
-    MAX_SECONDS,
-    Cell,
-)
+from tests.bench.cells import MAX_SECONDS, Cell
 
 CORES = sorted(os.sched_getaffinity(0))
 SUBJECT_CORE, LOAD_CORE = CORES[0], CORES[-1]
@@ -88,7 +83,7 @@ def take(
     command = [str(folder / "load"), str(subject.port), str(template)]
     command += [str(number) for number in numbers]
     if cell.is_streamed:
-        command.append(f"{EVENTS_PER_STREAM},{EVENT_GAP_MICROSECONDS}")
+        command.append(f"{cell.events},{cell.gap_microseconds}")
     machine.reset_peak_memory(subject.process.pid)
     with subprocess.Popen(
         ["taskset", "--cpu-list", str(LOAD_CORE), *command],
