@@ -21,6 +21,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -35,7 +36,7 @@
 enum { SLOT = 16, HEAD_ROOM = 1024, TAIL_MAX = 64, CONNS_MAX = 256, STEPS_MAX = 16 };
 
 struct part { char *bytes; size_t len, *slots, slot_count; };
-struct talk { char *request; size_t start, history_end, end, room; int steps; };
+struct talk { char *request; size_t start, history_end, end, room; int steps; long long taken; };
 struct conn {
     int fd, waits_for_room, is_chunked, in_head;
     struct talk *talk;
@@ -51,7 +52,7 @@ static struct talk *talks, **queue;
 static struct conn conns[CONNS_MAX];
 static int port, poller, talk_count, queue_head, queue_len, is_fresh;
 static const char *stream, *headers = "";
-static long long next_number, wanted, begun, finished, errors, bad_status, event_count, byte_count;
+static long long next_number, most_each, wanted, begun, finished, errors, bad_status, event_count, byte_count;
 static double *latency, *first_byte, *transit;
 static size_t latency_count, transit_count, transit_room;
 
@@ -162,6 +163,7 @@ static void begin(struct conn *c) {
     if (begun >= wanted || !queue_len) return;
     begun++;
     c->talk = queue[queue_head];
+    c->talk->taken++;
     queue_head = (queue_head + 1) % talk_count;
     queue_len--;
     extend(c->talk);
@@ -184,7 +186,7 @@ static void finish(struct conn *c, int is_ok) {
         close(c->fd);
         connect_to(c);
     }
-    queue[(queue_head + queue_len++) % talk_count] = c->talk;
+    if (c->talk->taken < most_each) queue[(queue_head + queue_len++) % talk_count] = c->talk;
     begin(c);
 }
 
@@ -258,10 +260,17 @@ static void serve(struct conn *c, unsigned events) {
     }
 }
 
-/* Send `rounds` requests of each talk, or stop at the deadline. */
-static void run(int conn_count, long long rounds, long long deadline) {
+/* Send `rounds` requests for each talk, or stop at the deadline. No talk takes more than `most`:
+ * where each has its share, all stand at the same step behind it. */
+static void run(int conn_count, long long rounds, long long most, long long deadline) {
     struct epoll_event ready[128];
-    begun = finished = 0;
+    begun = finished = queue_head = 0;
+    queue_len = talk_count;
+    most_each = most;
+    for (int i = 0; i < talk_count; i++) {
+        queue[i] = &talks[i];
+        talks[i].taken = 0;
+    }
     wanted = rounds * talk_count;
     for (int i = 0; i < conn_count; i++) begin(&conns[i]);
     while (finished < wanted && now_ns() < deadline) {
@@ -300,9 +309,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < talk_count; i++) {
         talks[i].room = HEAD_ROOM + history.len + (is_fresh ? 2 : most) * longest_step + closing.len;
         talks[i].request = malloc(talks[i].room);
-        queue[i] = &talks[i];
     }
-    queue_len = talk_count;
     size_t room = (size_t)talk_count * (most + 1);
     latency = malloc(room * sizeof *latency);
     first_byte = malloc(room * sizeof *first_byte);
@@ -312,7 +319,8 @@ int main(int argc, char **argv) {
     next_number = now_ns() << 8 & INT64_MAX;
     poller = epoll_create1(0);
     for (int i = 0; i < conn_count; i++) connect_to(&conns[i]);
-    run(conn_count, is_fresh ? 1 : prime, now_ns() + limit);
+    int first = is_fresh ? 1 : prime;
+    run(conn_count, first, first, now_ns() + limit);
     if (finished < wanted) return fprintf(stderr, "priming took too long\n"), 3;
     printf("primed\n");
     fflush(stdout);
@@ -320,7 +328,7 @@ int main(int argc, char **argv) {
     latency_count = transit_count = 0;
     errors = bad_status = event_count = byte_count = 0;
     long long t0 = now_ns();
-    run(conn_count, steps, t0 + limit);
+    run(conn_count, steps, LLONG_MAX, t0 + limit);
     double wall = (now_ns() - t0) / 1e9;
     printf("{\"requests\": %zu, \"errors\": %lld, \"bad_status\": %lld, \"wall_seconds\": %.6f, "
            "\"p50_ms\": %.5f, \"p99_ms\": %.5f, \"first_byte_p50_ms\": %.5f, \"events\": %lld, "

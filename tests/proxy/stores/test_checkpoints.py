@@ -169,6 +169,25 @@ def test_of_a_conversation_there_is_where_it_stands_and_where_it_stood_before() 
     assert (len(store._open), store._open_turns) == (2, 57)
 
 
+def test_what_rests_is_kept_where_it_stands_alone() -> None:
+    store = Checkpoints(max_open_turns=60)
+    for count in range(1, 30):
+        send(store, grown(count))
+    going_on = turns_kept(store)
+
+    other = LONG + "of another"
+    store.keep(starts_of(ROOT, body_of(other)), progress(body_of(other)))
+    store._max_open_turns = 0
+    store._shrink()
+
+    assert going_on == [28, 29]
+    assert turns_kept(store) == [1, 29]
+    assert store._bytes == sum(
+        len(s.packed) for b in store._buckets.values() for s in b
+    )
+    assert find(store, grown(30)) is not None
+
+
 def test_a_request_that_comes_again_changes_nothing_of_that() -> None:
     store = Checkpoints()
     for count in (5, 6, 7, 7, 7, 8, 8):
