@@ -62,8 +62,8 @@ class Checkpoints:
     """Progress by the start of the body. Used from the loop's thread only.
 
     `max_open_turns` bounds what is kept unpacked, some 120 bytes a turn: 64 histories
-    of a megabyte, each twice. `max_bytes` bounds what is packed. Opening one of 64 turns
-    again takes 6 µs; one that waits for its turn among too many is laid out anew.
+    of a megabyte, each twice. `max_bytes` bounds what is packed. Opening one of 64
+    turns again takes 6 µs, but its blocks are then laid out anew.
     """
 
     def __init__(
