@@ -139,6 +139,18 @@ def test_conversations_share_connections_but_never_overtake_themselves(
     assert list(by_talk.values()) == [[3, 5, 7, 9]] * 6
 
 
+def test_ahead_of_the_measurement_each_takes_its_share(native: Path, port: int) -> None:
+    # One that is answered late has its share to take still.
+    Recorder.most_ahead = 6
+
+    run_load(native, port, 2, 2, 5, 1)
+
+    by_talk: dict[str, list[int]] = {}
+    for history in read_histories():
+        by_talk.setdefault(history[0], []).append(len(history))
+    assert list(by_talk.values()) == [[3, 5, 7, 9, 11, 13]] * 2
+
+
 def test_who_is_answered_sooner_grows_further_than_its_share(
     native: Path, port: int
 ) -> None:
@@ -183,7 +195,8 @@ def test_a_short_run_measures_the_floor_against_direct(tmp_path: Path) -> None:
 
 def make_result(cpu: float) -> dict[str, Any]:
     cells = ["2k c64", "100k known c64", "100k first c64", "1m known c64"]
-    cells += ["1m first c64", "64 streams"]
+    cells += ["1m first c64", "2k placed c64", "100k placed c64", "1m placed c64"]
+    cells += ["64 streams", "burst of 4 streams"]
     figures = {"cpu_ms_per_request": cpu, "cpu_us_per_event": cpu}
     floor = {"cpu_ms_per_request": 1.0, "cpu_us_per_event": 1.0}
     by_subject = {"aio-floor": floor, "observe": figures, "compile": figures}
