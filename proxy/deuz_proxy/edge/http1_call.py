@@ -189,10 +189,31 @@ class Http1Client:
         Raises:
             ConnectionResetError: the connection has ended.
         """
+        connection, request = self._connection, self._request
+        asked = status, reason, request.is_old, self.is_kept
+        if request.method != b"HEAD":
+            alike = connection.letters.head_alike(asked, headers)
+            if alike is not None:
+                self._start_alike(*alike, first)
+                return
         lines = response_headers(headers)
         self._frame(status, lines)
         self._begin(status, reason, lines)
+        if self._left_bytes is not None:
+            connection.letters.keep(asked, headers, self._held)
         self.write(first)
+
+    def _start_alike(self, head: bytes, stated_bytes: int, first: bytes) -> None:
+        """Send a head that is known, and the first of so many bytes behind it."""
+        transport = self._connection.transport
+        if transport.is_closing():
+            raise ConnectionResetError
+        self.has_started = self._connection.has_begun = True
+        self._left_bytes = stated_bytes - len(first)
+        if len(head) + len(first) < _JOINED_BYTES:
+            transport.write(head + first)
+        else:
+            transport.writelines((head, first))
 
     async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]:
         """Say that the protocol is switched; return what the client sends from now on.

@@ -16,6 +16,7 @@ from deuz_proxy.edge.http1_bounds import Bounds
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter, has_hung_up, whole_inbox
 from deuz_proxy.edge.http1_framing import Endless, Framing, Length, NotHttp
 from deuz_proxy.edge.http1_letterhead import HeadReader
+from deuz_proxy.edge.http1_letters import Letters
 from deuz_proxy.edge.http1_wire import Head, HeadTooLong, RequestHead, target_of
 from deuz_proxy.errors import (
     HeadTooLarge,
@@ -60,13 +61,14 @@ class Connection(asyncio.BufferedProtocol):
         self._is_deaf = self._is_tunnel = False
         self.inbox: Inbox
         self.outlet = Outlet(loop)
+        # What it was told last: answers alike have one head.
+        self.letters = Letters()
         self.transport: asyncio.Transport
         self.task: asyncio.Task[None] | None = None
         self.is_answered = True
         # Whether an answer is on its way: who reads it may let the rest of a body wait.
         self.has_begun = False
-        self.is_last = False
-        self._is_silent = False
+        self.is_last = self._is_silent = False
         self._silent_since = 0.0
         # What a request that is refused unread asked for, where that much has come.
         self.target: str | None = None
