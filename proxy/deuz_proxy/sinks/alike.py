@@ -7,8 +7,9 @@ Rules:
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec.structs import astuple
 
 from deuz_compiler import Usage, Verdict
 from deuz_proxy.observe import catalog, vocabulary
@@ -29,7 +30,21 @@ class Alike(NamedTuple):
     passthrough: str | None
 
 
-read_alike = attrgetter(*Alike._fields)
+def read_alike(event: RequestFinished) -> tuple[Any, ...]:
+    """Return what `Alike` is made of; spelled out, since `attrgetter` takes longer."""
+    return (
+        event.route,
+        event.wire,
+        event.status,
+        event.outcome,
+        event.model,
+        event.usage_status,
+        event.passthrough,
+    )
+
+
+_KINDS = "input_uncached", "cache_read", "cache_write", "output"
+"""The first fields of a usage: the types of tokens."""
 
 
 class Traffic:
@@ -122,24 +137,26 @@ class Tokens:
                     self._count_usages(alike.route, named, [call.usage])
 
     def _count_usages(self, route: str, model: str, usages: Sequence[Usage]) -> None:
-        counts = (
-            ("input_uncached", [usage.input_uncached for usage in usages]),
-            ("cache_read", [usage.cache_read for usage in usages]),
-            ("cache_write", [usage.cache_write for usage in usages]),
-            ("output", [usage.output for usage in usages]),
-        )
-        for kind, reported in counts:
-            known = [count for count in reported if count is not None]
-            if known:
+        # By columns: a step for each of four counts, not for each of every usage.
+        columns = zip(*map(astuple, usages), strict=True)
+        for kind, counts in zip(_KINDS, columns, strict=False):
+            missing = counts.count(None)
+            if missing < len(counts):
+                known = [n for n in counts if n is not None] if missing else counts
                 self._tokens[route, model, kind].inc(_total(known))
 
     def _observe_ratios(self, model: str, events: list[RequestFinished]) -> None:
+        # All input of each, as its usage would tell it.
         ratios = [
             actual / estimated
             for event in events
-            if event.usage is not None
-            and (actual := event.usage.input_total)
+            if (usage := event.usage) is not None
             and (estimated := event.estimated_input_tokens)
+            and (
+                actual := (usage.input_uncached or 0)
+                + (usage.cache_read or 0)
+                + (usage.cache_write or 0)
+            )
         ]
         if ratios:
             self._ratio[(model,)].observe_all(ratios)
@@ -162,37 +179,36 @@ class Prefix:
 
     def count(self, route: str, model: str, events: list[RequestFinished]) -> None:
         """Count the verdicts on requests alike."""
-        mutations = _total([event.sidecar_mutations for event in events])
-        if mutations:
-            self._mutations[(route,)].inc(mutations)
-        judged = [event for event in events if event.verdict is not None]
-        verdicts = [e.verdict for e in judged if e.verdict is not None]
+        if mutations := [n for e in events if (n := e.sidecar_mutations)]:
+            self._mutations[(route,)].inc(_total(mutations))
+        verdicts = [event.verdict for event in events if event.verdict is not None]
         for word, count in Counter([v.verdict for v in verdicts]).items():
             self._requests[route, model, word].inc(count)
-        for event, verdict in zip(judged, verdicts, strict=True):
-            if verdict.cause is not None:
-                self._count_cause(route, verdict, _exemplar(event))
-        expected = [
-            v.expected_tokens for v in verdicts if v.expected_tokens is not None
-        ]
+        if any(verdict.cause is not None for verdict in verdicts):
+            self._count_causes(route, events)
+        expected = [x for v in verdicts if (x := v.expected_tokens) is not None]
         if expected:
             self._expected[route, model].inc(_total(expected))
-        missed = [v.missed_tokens for v in verdicts if v.missed_tokens is not None]
+        missed = [x for v in verdicts if (x := v.missed_tokens) is not None]
         if missed:
             self._missed[route, model].inc(_total(missed))
 
-    def _count_cause(
-        self, route: str, verdict: Verdict, exemplar: Exemplar | None
-    ) -> None:
-        # An intact prefix that the provider did not read has a cause as well.
-        labels = (
-            route,
-            verdict.segment or vocabulary.OTHER,
-            verdict.cause or vocabulary.OTHER,
-            verdict.owner or "unknown",
-        )
-        self._breaks[labels].inc(1, exemplar)
-        self._lost[labels].inc(verdict.lost_tokens)
+    def _count_causes(self, route: str, events: list[RequestFinished]) -> None:
+        by_cause: defaultdict[tuple[str, ...], list[tuple[Verdict, RequestFinished]]]
+        by_cause = defaultdict(list)
+        for event in events:
+            verdict = event.verdict
+            # An intact prefix that the provider did not read has a cause as well.
+            if verdict is not None and verdict.cause is not None:
+                where = verdict.segment or vocabulary.OTHER
+                cause = verdict.cause or vocabulary.OTHER
+                key = route, where, cause, verdict.owner or "unknown"
+                by_cause[key].append((verdict, event))
+        for labels, broken in by_cause.items():
+            breaks = self._breaks[labels]
+            breaks.inc(len(broken))
+            breaks.illustrate(1, _newest([event for _, event in broken]))
+            self._lost[labels].inc(_total([v.lost_tokens for v, _ in broken]))
 
 
 def _total(counts: Sequence[int]) -> int:
@@ -207,6 +223,15 @@ def _exemplars(events: list[RequestFinished]) -> ExemplarAt | None:
     for event in events:
         if event.trace is not None and event.trace.is_sampled:
             return lambda index: _exemplar(events[index])
+    return None
+
+
+def _newest(events: list[RequestFinished]) -> Exemplar | None:
+    """Return the newest trace behind these events."""
+    for event in reversed(events):
+        exemplar = _exemplar(event)
+        if exemplar is not None:
+            return exemplar
     return None
 
 

@@ -7,11 +7,10 @@ Rules:
 """
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from deuz_proxy.observe import names
-from deuz_proxy.observe.events import Compile
+from deuz_proxy.observe.events import Compile, RequestFinished, UpstreamCall
 from deuz_proxy.observe.redact import shown_name, shown_path, shown_source, shown_word
 from deuz_proxy.observe.vocabulary import HTTP_METHODS, NONE
 from deuz_proxy.sinks.otlp_bytes import AttributeValue
@@ -66,9 +65,38 @@ class Called(NamedTuple):
 
 _FIELDS = tuple(dict.fromkeys((*Served._fields, *Asked._fields)))
 
-read_alike = attrgetter(*_FIELDS)
-"""Reads all that `Served` and `Asked` are made from, each field once."""
-read_called = attrgetter(*Called._fields)
+
+def read_alike(event: RequestFinished) -> tuple[Any, ...]:
+    """Return all that `Served` and `Asked` are made from, each field once.
+
+    Spelled out: `attrgetter` takes three times as long.
+    """
+    return (
+        event.method,
+        event.path,
+        event.status,
+        event.outcome,
+        event.error,
+        event.route,
+        event.upstream,
+        event.wire,
+        event.mode,
+        event.group,
+        event.passthrough,
+        event.usage_status,
+        event.model,
+        event.max_output_tokens,
+        event.is_streamed,
+        event.response_model,
+        event.finish_reason,
+        event.server_address,
+        event.server_port,
+    )
+
+
+def read_called(call: UpstreamCall) -> tuple[Any, ...]:
+    """Return all that `Called` is made from."""
+    return call.status, call.error, call.purpose, call.model
 
 
 def served_and_asked(alike: Sequence[Any]) -> tuple[Served, Asked]:

@@ -76,11 +76,12 @@ class Feed:
                 self._settle()
         elif type(event) is RequestStarted:
             self._total.in_flight += 1
+        elif type(event) is LedgerUsed:
+            self._total.use_ledger(event)
+            # Several per request: they are told with the next of the others.
+            return
         else:
             self._total.add(event)
-            if type(event) is LedgerUsed:
-                # Several per request: they are told with the next of the others.
-                return
         if self._readers:
             for reader in self._readers.values():
                 reader.wake()

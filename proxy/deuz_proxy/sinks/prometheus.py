@@ -31,6 +31,7 @@ from deuz_proxy.sinks.alike import Alike, Prefix, Tokens, Traffic, read_alike
 from deuz_proxy.sinks.backlog import Backlog, Settled
 from deuz_proxy.sinks.families import Bounds, Factory
 from deuz_proxy.sinks.groups import Groups
+from deuz_proxy.sinks.series import Counter, Gauge
 
 
 class PrometheusSink:
@@ -59,7 +60,7 @@ class PrometheusSink:
             self._backlog.add(event)
         elif type(event) is RequestStarted:
             self._traffic.in_flight[(event.route,)].value += 1
-        elif isinstance(event, LedgerUsed):
+        elif type(event) is LedgerUsed:
             self._ledger.count(event)
         elif isinstance(event, FaultCaught):
             self._traffic.count_fault(event)
@@ -151,21 +152,37 @@ class _Ledger:
         self._entries = make.gauge(catalog.LEDGER_ENTRIES)
         self._bytes = make.gauge(catalog.LEDGER_BYTES)
         self._available = make.gauge(catalog.LEDGER_AVAILABLE)
+        # Most requests read the ledger: what that moves, by the store that was read.
+        self._read: dict[str, tuple[Counter, Gauge, Gauge, Gauge]] = {}
 
     def prepare(self) -> None:
         for op in vocabulary.LEDGER_OPS:
             _ = self._operations[op, "ok"]
 
     def count(self, event: LedgerUsed) -> None:
+        store = event.store
+        if event.op == "read" and event.status == "ok" and store in self._read:
+            operations, available, entries, held_bytes = self._read[store]
+            operations.value += 1
+            available.value = int(event.is_available)
+            entries.value, held_bytes.value = event.entries, event.bytes
+            return
         # Forty keys read are one round trip, forty entries evicted are forty losses.
         count = event.count if event.op == "evict" else 1
         self._operations[event.op, event.status].inc(count)
         if event.op in vocabulary.LEDGER_ASKED:
-            self._available[event.store, event.op].set(int(event.is_available))
+            self._available[store, event.op].set(int(event.is_available))
         if event.op in ("load", "save"):
             return  # Of the tracker, which holds no entries.
-        self._entries[(event.store,)].set(event.entries)
-        self._bytes[(event.store,)].set(event.bytes)
+        self._entries[(store,)].set(event.entries)
+        self._bytes[(store,)].set(event.bytes)
+        if event.op == "read" and store in vocabulary.STORES:
+            self._read[store] = (
+                self._operations["read", "ok"],
+                self._available[store, "read"],
+                self._entries[(store,)],
+                self._bytes[(store,)],
+            )
 
 
 class _Workers:

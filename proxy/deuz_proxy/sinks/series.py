@@ -42,8 +42,12 @@ class Counter:
         """Add to the sum."""
         if amount > 0:
             self.value += amount
-            if exemplar is not None:
-                self.exemplar = (exemplar, amount)
+            self.illustrate(amount, exemplar)
+
+    def illustrate(self, amount: float, exemplar: Exemplar | None) -> None:
+        """Keep the trace behind the newest move, if it has one."""
+        if exemplar is not None:
+            self.exemplar = (exemplar, amount)
 
     def show(self, family: Samples, labels: dict[str, str]) -> None:
         """Add the samples of this series to its family."""
@@ -105,19 +109,16 @@ class Histogram:
         """
         if not amounts:
             return
-        in_order = sorted(amounts)
-        slots = [
-            bisect_left(self._bounds, edge) for edge in (in_order[0], in_order[-1])
-        ]
-        below, touched = 0, 0
-        for slot in range(slots[0], slots[1] + 1):
-            is_last = slot == slots[1]
-            upto = (
-                len(in_order) if is_last else bisect_right(in_order, self._bounds[slot])
-            )
+        in_order, bounds = sorted(amounts), self._bounds
+        last = bisect_left(bounds, in_order[-1])
+        below, touched = 0, 1
+        # Most that come together are near to each other: in a bucket or two.
+        for slot in range(bisect_left(bounds, in_order[0]), last):
+            upto = bisect_right(in_order, bounds[slot])
             self._counts[slot] += upto - below
             touched += upto > below
             below = upto
+        self._counts[last] += len(in_order) - below
         self._sum = sum(amounts, self._sum)
         if exemplar_at is not None:
             self._illustrate(amounts, exemplar_at, touched)

@@ -61,7 +61,6 @@ _EVENT_KEYS = {
     names.OVERFLOW_EVENT: names.OVERFLOW_ATTRIBUTES,
     names.COMPACTION_EVENT: names.COMPACTION_ATTRIBUTES,
 }
-_read_verdict = attrgetter(*names.VERDICT_ATTRIBUTES)
 _read_overflow = attrgetter(*names.OVERFLOW_ATTRIBUTES)
 _read_compaction = attrgetter(*names.COMPACTION_ATTRIBUTES)
 
@@ -139,7 +138,17 @@ def _events(event: RequestFinished) -> Events:
     verdict = event.verdict
     said: Events = ()
     if verdict is not None:
-        said = _event(names.VERDICT_EVENT, _read_verdict(verdict))
+        # In the order of `VERDICT_ATTRIBUTES`.
+        values = (
+            verdict.verdict,
+            verdict.segment,
+            verdict.cause,
+            verdict.owner,
+            verdict.index,
+            verdict.offset,
+            verdict.lost_tokens,
+        )
+        said = _event(names.VERDICT_EVENT, values)
     for overflow in event.overflows:
         said += _event(names.OVERFLOW_EVENT, _read_overflow(overflow))
     for layer in event.compactions:

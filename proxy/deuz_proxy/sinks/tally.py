@@ -3,6 +3,8 @@
 Rules:
 - Sums are changed by the feed alone and described as plain JSON values.
 - What a provider did not report adds nothing to a sum.
+- What breaks is a loss, and what has a cause: an intact prefix that expired, or that
+  the provider did not find, is one too.
 - Every table here is bounded or has keys from a closed set.
 """
 
@@ -36,14 +38,6 @@ _ERRORS = frozenset({"upstream_error", "truncated", "refused"})
 
 FAULTS_KEPT = 100
 """Kinds of faults that are counted apart; routes and codes are few."""
-
-
-def is_loss(verdict: Verdict) -> bool:
-    """Whether cached tokens were lost.
-
-    An intact prefix that expired, or that the provider did not find, is a loss too.
-    """
-    return verdict.verdict == "broken" or verdict.cause is not None
 
 
 class Tokens(msgspec.Struct):
@@ -120,7 +114,6 @@ class Tally(msgspec.Struct):
     last_at: float = 0.0
     last: RequestFinished | None = None
     verdict: Verdict | None = None
-    placements: tuple[Placement, ...] = ()
     lost_tokens: int = 0
     tokens: Tokens = msgspec.field(default_factory=Tokens)
     losses: dict[tuple[str, str], Loss] = {}
@@ -132,20 +125,23 @@ class Tally(msgspec.Struct):
         self.requests += 1
         self.last_at = event.at
         self.tokens.add(event.usage)
-        if event.verdict is not None and event.verdict.verdict == "side_call":
+        verdict = event.verdict
+        if verdict is not None and verdict.verdict == "side_call":
             self.side_calls += 1
             return
         self.last = event
-        self.placements = event.placements and tuple(
-            [placed for placed in event.placements if placed.state == "placed"]
-        )
-        if event.verdict is not None:
-            self._judge(event.verdict)
+        if verdict is not None:
+            self.verdict = verdict
+            if verdict.cause is not None or verdict.verdict == "broken":
+                self._count_loss(verdict)
 
-    def _judge(self, verdict: Verdict) -> None:
-        self.verdict = verdict
-        if not is_loss(verdict):
-            return
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """What stands on the surface; chosen when somebody asks."""
+        placements = () if self.last is None else self.last.placements
+        return tuple([placed for placed in placements if placed.state == "placed"])
+
+    def _count_loss(self, verdict: Verdict) -> None:
         key = (verdict.cause or "unknown", verdict.owner or "unknown")
         loss = self.losses.get(key)
         if loss is None:
@@ -236,7 +232,7 @@ class Total:
             case FaultCaught():
                 self._blame(event)
             case LedgerUsed():
-                self._use_ledger(event)
+                self.use_ledger(event)
             case WorkerStarted():
                 self.workers += 1
             case WorkerEnded():
@@ -252,9 +248,8 @@ class Total:
         self.requests += len(events)
         self.sidecar_mutations += sum([event.sidecar_mutations for event in events])
         self.tokens.add_all([e.usage for e in events if e.usage is not None])
-        verdicts = [event.verdict for event in events]
-        for verdict in [each for each in verdicts if each is not None]:
-            if is_loss(verdict):
+        for verdict in [e.verdict for e in events if e.verdict is not None]:
+            if verdict.cause is not None or verdict.verdict == "broken":
                 self.breaks += 1
                 self.lost_tokens += verdict.lost_tokens
         for event in events:
@@ -271,10 +266,12 @@ class Total:
         self.sources.setdefault(outcome.source, Asked()).add(outcome)
         self.sources.move_to_end(outcome.source)
 
-    def _use_ledger(self, event: LedgerUsed) -> None:
-        (self.left_alone.discard if event.is_available else self.left_alone.add)(
-            event.op
-        )
+    def use_ledger(self, event: LedgerUsed) -> None:
+        """Take note of how full the ledger is, and whether it is asked."""
+        if not event.is_available:
+            self.left_alone.add(event.op)
+        elif self.left_alone:
+            self.left_alone.discard(event.op)
         # The tracker's own events hold no sizes.
         if self.ledger is None or event.op not in ("load", "save"):
             self.ledger = event

@@ -1,13 +1,56 @@
+from itertools import product
+
 import pytest
 
 from deuz_compiler import Usage, Verdict
+from deuz_proxy.observe.events import RequestFinished
+from deuz_proxy.sinks.alike import Alike, read_alike
 from deuz_proxy.sinks.prometheus import PrometheusSink
 from deuz_testing.counting import MODEL, ROUTE, counted, make_sink, value
 from deuz_testing.events import finished, overflown
 
+OPEN_METRICS = "application/openmetrics-text"
+
+
+def lines_of(sink: PrometheusSink) -> list[bytes]:
+    return sorted(sink.render(OPEN_METRICS)[0].splitlines())
+
 
 def tokens(sink: PrometheusSink, kind: str) -> float | None:
     return value(sink, "deuz_tokens_total", **MODEL, type=kind)
+
+
+@pytest.mark.parametrize("event", [finished(), overflown()])
+def test_what_is_alike_is_read_in_the_order_of_its_names(
+    event: RequestFinished,
+) -> None:
+    alike = Alike(*read_alike(event))
+
+    assert alike._asdict() == {name: getattr(event, name) for name in Alike._fields}
+
+
+def test_requests_alike_are_counted_as_each_by_itself() -> None:
+    missed = Verdict("extended", "turn", "provider_miss", "provider", lost_tokens=9)
+    broken = Verdict("broken", "tools", "tool_added", "client", lost_tokens=-4)
+    usages = Usage(5, 7, None, 2), Usage(None, None, 3, None), Usage(-1, 2, 4, 6), None
+    events = [
+        finished(
+            request_id=str(number),
+            verdict=verdict,
+            usage=usage,
+            sidecar_mutations=number % 3,
+            estimated_input_tokens=number % 4 or None,
+        )
+        for number, (verdict, usage) in enumerate(
+            product((missed, broken, None, Verdict("first")), usages)
+        )
+    ]
+    at_once, one_by_one = counted(*events), make_sink()
+    for event in events:
+        one_by_one(event)
+        one_by_one.render(None)
+
+    assert lines_of(at_once) == lines_of(one_by_one)
 
 
 def test_finished_request_is_counted_once_with_its_status_and_outcome() -> None:

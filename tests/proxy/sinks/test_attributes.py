@@ -50,6 +50,18 @@ def answered(**changes: object) -> Said:
     return call_said(event, event.upstream_calls[-1])
 
 
+@pytest.mark.parametrize("event", [finished(), overflown(), finished(group="treated")])
+def test_what_is_alike_is_read_in_the_order_of_its_names(
+    event: RequestFinished,
+) -> None:
+    read = served_and_asked(read_alike(event))
+
+    for part in read:
+        assert part._asdict() == {name: getattr(event, name) for name in part._fields}
+    called = Called(*read_called(CALL))
+    assert called._asdict() == {name: getattr(CALL, name) for name in Called._fields}
+
+
 def test_server_span_tells_what_happened() -> None:
     said = server_said(passthrough="observe")
 
