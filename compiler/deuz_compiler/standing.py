@@ -32,11 +32,11 @@ class Held(Protocol):
         """What it holds."""
 
 
-class Reading(msgspec.Struct, frozen=True, gc=False):
-    """What a ledger held of a history: its entries, by place among the first `count`.
+class Reading(msgspec.Struct, gc=False):
+    """What a ledger held of a history: its entries, by turn among the first `count`.
 
-    The turns are counted behind the leading ones. Nothing else was held of those.
-    `version` is the ledger's: it has another one when it holds anything else.
+    Nothing else was held of those. `version` is the ledger's, which has another one
+    when it holds anything else, and notes it here when it sees that this is the same.
     """
 
     held: dict[int, Held]
@@ -230,7 +230,7 @@ def gone_on(
         len(envelope.turns),
         inbound,
         outbound,
-        reading and _cut(reading, turns - standing.lead),
+        reading and _cut(reading, turns),
         told,
     )
 

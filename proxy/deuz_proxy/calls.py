@@ -69,7 +69,8 @@ class Identity(msgspec.Struct, frozen=True):
 class Admission(msgspec.Struct, frozen=True):
     """What a request's head alone decides, under one config.
 
-    `decisive` are the lower-case names of lines whose values it was decided by.
+    `decisive` are the lower-case names of lines whose values it was decided by, `names`
+    those of all lines.
     """
 
     config: Config
@@ -81,6 +82,7 @@ class Admission(msgspec.Struct, frozen=True):
     is_signed: bool
     is_apart: bool
     decisive: frozenset[bytes]
+    names: frozenset[bytes]
 
 
 class Outgoing(msgspec.Struct, frozen=True):

@@ -4,7 +4,6 @@ Rules:
 - A turn is decided once a block stands behind it, or it is said that none will.
 """
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from deuz_compiler import Append, Bare, Envelope, Operation
@@ -19,9 +18,9 @@ def undecided_turns(
     since: int = 0,
 ) -> tuple[int, ...]:
     """Return those from `since` on, in their order; operations are held by turn."""
-    fresh = envelope.turns.fresh
-    if since:
-        fresh = fresh[bisect_left(fresh, since) :]
+    fresh = envelope.turns.fresh_from(since)
+    if not fresh:
+        return ()
     # Asked here and not by name: each turn of the user's in a history is a call less.
     unsure = [
         index

@@ -93,7 +93,7 @@ def grown_from(wire: str, first: bytes, second: bytes) -> bytes:
 def test_what_is_put_back_is_what_projecting_anew_gives(
     first: bytes, second: bytes, wire: str, form: str, data: st.DataObject
 ) -> None:
-    fresh = lift(wire, first).turns.fresh
+    fresh = lift(wire, first).turns.fresh_from(0)
     behind = data.draw(st.lists(st.sampled_from(fresh or (0,)), unique=True))
     held: Held = dict.fromkeys(fresh, (Bare(),))
     held |= {turn: (block(f"B{turn}", form),) for turn in sorted(behind)}
@@ -202,7 +202,7 @@ def test_what_goes_on_was_read_up_to_where_it_is_asked_of() -> None:
     known = standing_on(HISTORY, {1: (block(),)})
     envelope, _, shown = laid(chat_body(GROWN), {1: (block(),)}, "openai_chat")
     first, last = Entry(), Entry()
-    reading = Reading({0: first, 4: last}, 5)
+    reading = Reading({1: first, 5: last}, 6)
     known = msgspec.structs.replace(known, reading=reading)
     inbound = plain_prefix(envelope)
 
@@ -210,7 +210,7 @@ def test_what_goes_on_was_read_up_to_where_it_is_asked_of() -> None:
     whole = gone_on(known, envelope, inbound, shown, turns=6, told=("told",))
 
     assert short is not None
-    assert short.reading == Reading({0: first}, 3)
+    assert short.reading == Reading({1: first}, 4)
     assert whole is not None
     assert (whole.reading, whole.told) == (reading, ("told",))
     assert whole.reading is not None

@@ -35,10 +35,11 @@ def place_for_context(envelope: Envelope) -> int | None:
     Only the newest turn is asked: retrieval answers a question just put. System turns
     behind it do not count, they may follow any user turn.
     """
-    last = len(envelope.turns) - 1
-    while last >= envelope.lead and envelope.turns.peek(last).role == "system":
+    lead, peeks, kinds = envelope.lead, envelope.turns.peeks, envelope.turns.kinds
+    last = len(kinds) - 1
+    while last >= lead and peeks[kinds[last]].role == "system":
         last -= 1
-    if last < envelope.lead or not envelope.turns.peek(last).is_fresh:
+    if last < lead or not peeks[kinds[last]].is_fresh:
         return None
     return None if _waits_for_results(envelope, last) else last
 

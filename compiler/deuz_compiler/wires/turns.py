@@ -24,6 +24,8 @@ UNREAD = 255
 _PLACE, _NUMBER = struct.Struct("<QQ"), struct.Struct("<I")
 # Of which a byte tells them apart; a wire has some ten.
 _MOST_PEEKS = UNREAD
+# Of so many, each is asked by itself in the time that it takes to ask all at once.
+_FEW = 64
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -115,11 +117,18 @@ class Turns(msgspec.Struct, frozen=True, gc=False, array_like=True, eq=False):  
             count += 1
         return count
 
-    @property
-    def fresh(self) -> tuple[int, ...]:
-        """Which of them are fresh, by index."""
-        told = bytes([peek.is_fresh for peek in self.peeks]).ljust(UNREAD + 1, b"\0")
-        return tuple(compress(count(), self.kinds.translate(told)))
+    def fresh_from(self, first: int) -> Sequence[int]:
+        """Return which of them are fresh, from this one on, by index."""
+        peeks, kinds = self.peeks, self.kinds[first:]
+        if len(kinds) > _FEW:
+            told = bytes([peek.is_fresh for peek in peeks]).ljust(UNREAD + 1, b"\0")
+            return tuple(compress(count(first), kinds.translate(told)))
+        fresh = []
+        # Not listed at once: mostly there are two, and none is fresh.
+        for at, kind in enumerate(kinds, first):
+            if peeks[kind].is_fresh:
+                fresh.append(at)  # As said.
+        return fresh
 
     def followed_by(self, others: "Turns") -> "Turns":
         """Return these turns and the others behind them.

@@ -53,8 +53,9 @@ class WorkingMemory:
     @property
     def is_known_empty(self) -> bool:
         """Whether there were no notes when the store was looked at, a moment ago."""
-        is_fresh = self._clock() - self._looked_at < _LOOK_SECONDS
-        return is_fresh and not self._is_in_use
+        if self._is_in_use:
+            return False
+        return self._clock() - self._looked_at < _LOOK_SECONDS
 
     async def find(self, scope: str, key: str) -> Snapshot | None:
         """Return the notes under a key, if there are any.

@@ -132,6 +132,7 @@ def judge_head(incoming: Incoming, config: Config) -> Admission:
         decisive=_DECISIVE.union(
             [name.lower().encode() for name in config.scope.headers]
         ),
+        names=frozenset(lines),
     )
 
 

@@ -63,26 +63,28 @@ def recall_here(call: Call, runtime: Runtime) -> Known | None:
     is_waiting = runtime.shared is not None or _may_have_notes(call, runtime)
     if envelope is None or is_waiting or place_for_context(envelope) is not None:
         return None
-    first, known = envelope.lead, _read_before(call)
-    reading = runtime.ledger.read_here(call.ledger_keys[first:], known)
+    known = _read_before(call)
+    # Leading turns have keys too, at which nothing is ever held.
+    reading = runtime.ledger.read_here(call.ledger_keys, known)
     if reading is None:
         return None
-    operations = {first + at: held.operations for at, held in reading.held.items()}
-    is_same = known is not None and known.held is reading.held
-    since = first + known.count if known is not None and is_same else 0
+    held = reading.held
+    operations = {turn: entry.operations for turn, entry in held.items()}
+    since = known.count if known is not None and known.held is held else 0
     undecided = undecided_turns(envelope, operations, since=since)
     if undecided:
         return Known(operations, undecided=undecided if runtime.sources else ())
-    return Known(operations, reading=reading)
+    # Of what is gone on with it is known that it asks for no shorter history.
+    return Known(operations, reading=None if call.is_condensing else reading)
 
 
 def _read_before(call: Call) -> Reading | None:
     """Return what was held of the history that this goes on from, if that is known."""
     standing = call.resumed.standing if call.resumed else None
     # What is only tried out has keys of its own.
-    if standing is None or call.envelope is None or call.target.mode != "compile":
+    if standing is None or call.target.mode != "compile":
         return None
-    return standing.reading if standing.lead == call.envelope.lead else None
+    return standing.reading
 
 
 async def recall_context(call: Call, runtime: Runtime) -> Known:
@@ -148,7 +150,9 @@ def _may_have_notes(call: Call, runtime: Runtime) -> bool:
     """Tell whether there may be working memory to be read."""
     if runtime.notes is None:
         return False
-    return not runtime.notes.is_known_empty or header(call.headers, _NOTES) is not None
+    admission = call.incoming.letterhead.admission
+    is_named = admission is None or _NOTES in admission.names
+    return is_named or not runtime.notes.is_known_empty
 
 
 async def _notes(

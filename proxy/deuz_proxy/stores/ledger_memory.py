@@ -10,6 +10,7 @@ Rules:
 - No method awaits anything, so a commit is seen whole or not at all.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,12 +63,15 @@ class MemoryLedger:
         self._held_bytes = 0
         # Another one whenever what is held is other than before.
         self._version = 0
+        # Before then there is nothing to put out.
+        self._expiring_at = -math.inf
         self._touch_seconds = min(_LONGEST_TOUCH_SECONDS, bounds.ttl_seconds / 10)
 
     def read_here(self, keys: Sequence[bytes], known: Reading | None = None) -> Reading:
         """Return what is held; `known` is what was of the first of these keys."""
         now = self._clock()
-        self._expire(now)
+        if now >= self._expiring_at:
+            self._expire(now)
         if known is not None and self._is_all(known, keys):
             held = known.held
             self._touch(keys, held, now)
@@ -83,7 +87,10 @@ class MemoryLedger:
             # Nothing was kept nor let go: only of new keys it is not known.
             return holding.isdisjoint(keys[known.count :])
         is_kept = all(map(_operations_of, held.values()))
-        return is_kept and len(holding & keys) == len(held)
+        if not is_kept or len(holding & keys) != len(held):
+            return False
+        known.version = self._version
+        return True
 
     def _found(self, keys: Sequence[bytes], now: float) -> dict[int, Held]:
         # Most turns of a long history hold nothing: a miss is one look-up.
@@ -174,10 +181,10 @@ class MemoryLedger:
         entry.operations = ()
 
     def _expire(self, now: float) -> None:
-        oldest = now - self._bounds.ttl_seconds
-        # Asked at each reading, while hardly any finds something to put out.
-        if self._entries and self._first().used_at <= oldest:
-            self._evict(lambda: self._first().used_at <= oldest)
+        ttl_seconds = self._bounds.ttl_seconds
+        self._evict(lambda: self._first().used_at <= now - ttl_seconds)
+        oldest = self._first().used_at if self._entries else now
+        self._expiring_at = oldest + ttl_seconds
 
     def _squeeze(self) -> None:
         bounds = self._bounds

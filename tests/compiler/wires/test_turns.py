@@ -63,11 +63,20 @@ def test_what_is_packed_is_what_comes_out(turns: list[Turn]) -> None:
     assert list(reversed(held)) == turns[::-1]
     assert [held[at] for at in range(-len(turns), len(turns))] == turns * 2
     assert sum_tokens(held.tokens) == sum(turn.tokens for turn in turns)
-    assert held.fresh == tuple(at for at, turn in enumerate(turns) if turn.is_fresh)
     spans = [place_in(held.places, at) for at in range(len(held))]
     assert spans == [held.place(at) for at in range(len(held))]
     assert spans == [(turn.start, turn.end) for turn in turns]
     assert [held.peek(at).role for at in range(len(held))] == [t.role for t in turns]
+
+
+@given(TURNS, st.integers(1, 30), st.integers(0, 250))
+def test_fresh_turns_are_told_from_a_place_on_of_few_and_of_many(
+    turns: list[Turn], times: int, first: int
+) -> None:
+    turns *= times
+    fresh = [at for at, turn in enumerate(turns) if turn.is_fresh and at >= first]
+
+    assert list(packed(turns).fresh_from(first)) == fresh
 
 
 @given(TURNS)
