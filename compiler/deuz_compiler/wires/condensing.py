@@ -3,6 +3,7 @@
 Rules:
 - It is told by what known clients write: in the newest turn where the history stands
   before it, in the system text where it is quoted in one turn.
+- A tool's result asks nothing, whatever it quotes.
 - A history that was condensed is a new one: what an older turn says of it counts not.
 - Who is taken for such a client only by quoting one gets no new context for that turn,
   and loses nothing else.
@@ -27,20 +28,30 @@ _ASKING = (
 _WORDS = b"".join([words + b"\0" for words in _ASKING])
 # At either end of a text: such a request may quote a whole history, and costs no more.
 _END_BYTES = 16_384
+# Whose turn is no client's own words.
+_UNASKING = "tool"
 
 
-def asks_to_condense(envelope: Envelope) -> bool:
-    """Tell whether the answer is to stand for the history in later requests."""
-    turns, lead = envelope.turns, envelope.lead
-    asking = [*range(lead), *range(lead, len(turns))[-1:]]
-    places = [turns.place(index) for index in asking]
-    if envelope.system is not None:
-        places.append((envelope.system.start, envelope.system.end))
-    # A loop: of each request it is asked, and each step of `any` is a call.
-    for start, end in places:  # noqa: SIM110
-        if _is_asking(envelope.body, start, end):
-            return True
-    return False
+def asks_to_condense(envelope: Envelope, *, since: int = 0) -> bool:
+    """Tell whether the answer is to stand for the history in later requests.
+
+    Of system text that ends up to the place `since` it is known that it does not ask.
+    """
+    body, turns, lead = envelope.body, envelope.turns, envelope.lead
+    last = len(turns.kinds) - 1
+    is_asked = last >= lead and turns.peeks[turns.kinds[last]].role != _UNASKING
+    if is_asked and _is_asking(body, *turns.place(last)):
+        return True
+    system = envelope.system
+    if (
+        system is not None
+        and system.end > since
+        and _is_asking(body, system.start, system.end)
+    ):
+        return True
+    if not lead or turns.place(lead - 1)[1] <= since:
+        return False
+    return any(_is_asking(body, *turns.place(at)) for at in range(lead))
 
 
 def _is_asking(body: bytes, start: int, end: int) -> bool:

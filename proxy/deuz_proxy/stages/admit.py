@@ -17,6 +17,7 @@ from deuz_compiler import (
     Envelope,
     NotLifted,
     PathFacts,
+    Resumed,
     asks_to_condense,
     chain,
     lift,
@@ -200,7 +201,9 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
         )
     except NotLifted as fault:
         return replace(call, passthrough=fault.reason)
-    is_condensing = call.target.mode != "observe" and asks_to_condense(envelope)
+    is_condensing = call.target.mode != "observe" and asks_to_condense(
+        envelope, since=_unasking(resumed)
+    )
     lifted = replace(
         call,
         envelope=envelope,
@@ -212,6 +215,16 @@ def lift_call(call: Call, runtime: Runtime) -> Call:
         passthrough="compaction" if is_condensing else _why_not_changed(call),
     )
     return with_group(lifted, runtime.config.context.holdout)
+
+
+def _unasking(resumed: Resumed | None) -> int:
+    """Return up to where it is known that nothing asks to condense the history.
+
+    What was read of the ledger is gone on with only from requests that did not ask.
+    """
+    if resumed is None or resumed.standing is None or resumed.standing.reading is None:
+        return 0
+    return resumed.progress.checkpoint.offset
 
 
 def identify(lines: Lines, target: Target, config: Config) -> Identity:

@@ -1,9 +1,20 @@
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from deuz_compiler import asks_to_condense, lift
-from deuz_testing.bodies import anthropic_body, assistant, chat_body, user
+from deuz_testing.bodies import (
+    anthropic_body,
+    assistant,
+    chat_body,
+    chat_call,
+    chat_result,
+    tool_result,
+    tool_use,
+    user,
+)
 
 CLAUDE = (
     "CRITICAL: Respond with TEXT ONLY.\n\nYour task is to create a detailed summary of "
@@ -53,3 +64,41 @@ def test_other_requests_do_not(turns: list[Any]) -> None:
 @pytest.mark.parametrize("text", [f"{CODEX} {'x' * 40_000}", f"{'x' * 40_000} {CODEX}"])
 def test_the_words_are_looked_for_at_both_ends_of_a_long_turn(text: str) -> None:
     assert asks_to_condense(lift("anthropic", anthropic_body([*TALK, user(text)])))
+
+
+def test_a_tools_result_that_quotes_the_words_does_not_ask() -> None:
+    turns = [*TALK, chat_call("t1"), chat_result("t1", CLAUDE)]
+
+    assert not asks_to_condense(lift("openai_chat", chat_body(turns)))
+
+
+def test_the_words_behind_a_result_in_one_turn_ask() -> None:
+    result = tool_result("t1", "found")
+    asked = {**result, "content": [*result["content"], {"type": "text", "text": CODEX}]}
+
+    assert asks_to_condense(
+        lift("anthropic", anthropic_body([user("go"), tool_use("t1"), asked]))
+    )
+
+
+@given(
+    st.lists(st.sampled_from(["Be brief.", AIDER]), max_size=3),
+    st.lists(st.sampled_from(["go on", CODEX]), max_size=3),
+    st.booleans(),
+    st.integers(0, 600),
+)
+def test_system_text_that_does_not_ask_need_not_be_looked_at_again(
+    leading: list[str], texts: list[str], is_member: bool, since: int
+) -> None:
+    turns = [user(text) for text in texts]
+    body = chat_body([*map(system, leading), *turns])
+    if is_member:
+        body = anthropic_body(turns, system=" ".join(leading))
+    envelope = lift("anthropic" if is_member else "openai_chat", body)
+    places = [envelope.turns.place(at) for at in range(envelope.lead)]
+    if envelope.system is not None:
+        places.append((envelope.system.start, envelope.system.end))
+    known = [body[start:end] for start, end in places if end <= since]
+    assume(not any(AIDER.encode() in text for text in known))
+
+    assert asks_to_condense(envelope, since=since) == asks_to_condense(envelope)

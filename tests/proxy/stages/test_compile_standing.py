@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from deuz_compiler import Append, Bare, Surface
+from deuz_compiler import Append, Bare, Surface, asks_to_condense
 from deuz_proxy.calls import Call, Compiled, Known
 from deuz_proxy.placements import tell_placements
 from deuz_proxy.runtime import Runtime
@@ -156,3 +156,24 @@ async def test_a_change_of_the_ledger_is_seen_at_the_next_request(
     anew = compile_call(replace(call, resumed=None), replace(known), runtime)
     assert compiled.body == anew.body
     assert (compiled.body == last) is (change != "add")
+
+
+ASKING = "*Briefly* summarize this partial conversation about programming."
+
+
+async def test_whether_a_request_asks_to_condense_is_told_however_it_goes_on(
+    told: Told, source: FixedSource
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+    turns = [user(LONG), *TOOLS]
+    asked = []
+    for system in ("Be brief.", ASKING):
+        for end in range(1, len(turns) + 1, 2):
+            body = anthropic_body(turns[:end], system=system)
+            call, _, compiled = await served(runtime, body)
+            asked.append(call.is_condensing)
+            assert call.envelope is not None
+            assert call.is_condensing == asks_to_condense(call.envelope)
+            # The block stands in both: what leads a history is no part of its lineage.
+            assert compiled.body != body
+    assert asked == [False] * 4 + [True] * 4
