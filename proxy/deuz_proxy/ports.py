@@ -45,7 +45,8 @@ class Source(Protocol):
 
     `find` may be slow or fail: the caller sets the deadline and counts the outcome. An
     empty answer is "nothing found", not a failure. One that `gives_mandatory` records
-    is asked also when nothing else may enter any more.
+    is asked also when nothing else may enter any more. One that may know at once what
+    it finds has a `find_here` as well, which is asked first.
     """
 
     @property
@@ -59,6 +60,10 @@ class Source(Protocol):
 
     async def find(self, query: Query) -> Sequence[Candidate]: ...
     async def close(self) -> None: ...
+
+
+FindHere = Callable[[Query], Sequence[Candidate] | None]
+"""Tells what `find` would; None where that is to be waited for. Never waits."""
 
 
 class Archive(Protocol):

@@ -79,13 +79,12 @@ def _answers_bound_call(envelope: Envelope, index: int) -> bool:
 
 def _waits_for_results(envelope: Envelope, index: int) -> bool:
     """Tell whether calls were made that nothing has answered before the turn."""
-    before = (
-        turn
-        for turn in reversed(envelope.turns[:index])
-        if turn.role not in ("user", "system") or turn.opens_calls
-    )
-    turn = next(before, None)
-    return turn is not None and turn.opens_calls
+    peek = envelope.turns.peek
+    for at in range(index - 1, -1, -1):
+        turn = peek(at)
+        if turn.opens_calls or turn.role not in ("user", "system"):
+            return turn.opens_calls
+    return False
 
 
 def append_edits(

@@ -10,9 +10,10 @@ Rules:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
+
+import msgspec
 
 from deuz_compiler.records.policy import Share
 
@@ -21,8 +22,7 @@ DEFAULT_RATIO = Fraction(1, 4)
 DEFAULT_MAX_TOKENS = 8_192
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True, gc=False):
     """A model's context window, and what of it is kept for the answer."""
 
     context_tokens: int
@@ -34,8 +34,7 @@ class Window:
         return max(0, self.context_tokens - self.output_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class AddedBudget:
+class AddedBudget(msgspec.Struct, frozen=True, gc=False):
     """Room for added context: `context_tokens`, and for mandatory `ceiling_tokens`."""
 
     context_tokens: int

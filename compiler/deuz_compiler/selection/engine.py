@@ -11,7 +11,6 @@ Rules, in order:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -38,8 +37,7 @@ from deuz_compiler.selection.tally import Tally
 from deuz_compiler.selection.turns import play_turns
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True, gc=False):
     """What came out: nodes in placement order, or a refusal and no nodes.
 
     `decisions` holds every node on success, on refusal those that were reached.

@@ -13,7 +13,6 @@ Rules:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -30,16 +29,14 @@ _OWN = ("budget_tokens", "ceiling_tokens", "shares", "sources", "overhead")
 _USUAL = tuple([name for name in Policy.__struct_fields__ if name not in _OWN])
 
 
-@dataclass(frozen=True, slots=True)
-class Sifted:
+class Sifted(msgspec.Struct, frozen=True, gc=False):
     """Well-formed candidates, and the others with the reason each is left out."""
 
     candidates: tuple[Candidate, ...]
     excluded: tuple[tuple[Candidate, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Fault:
+class _Fault(msgspec.Struct, frozen=True, gc=False):
     position: int
     reason: str
     text: str

@@ -10,7 +10,8 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from deuz_compiler.canonical import digest_text
 from deuz_compiler.errors import MalformedInput
@@ -24,8 +25,7 @@ from deuz_compiler.records.policy import Policy
 from deuz_compiler.selection.gates import Gate, gates_of
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True, gc=False):
     """What a pool must know beside its candidates.
 
     `placed` are the keys that are on the surface already, `now` is in Unix seconds
@@ -36,8 +36,7 @@ class Surroundings:
     now: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True, gc=False):
     """Candidates by number, and what the engine asks about them most.
 
     `missing` is, per node, the first dependency that nobody offers, or "". `absent` are

@@ -76,6 +76,22 @@ class FolderFiles:
             if self._index.is_looking and not self._is_closed:
                 self._thread.submit(self._look_on)
 
+    def find_here(self, query: Query) -> Sequence[Candidate] | None:
+        """Return what `find` does, if that is little work and need not wait.
+
+        Raises:
+            StoreFailed: the index cannot be read.
+        """
+        if self._is_closed or not self._turn.acquire(blocking=False):
+            return None
+        try:
+            hits = self._index.search_at_once(query.text, query.limit, self._min_score)
+        except FAULTS as error:
+            raise StoreFailed(store=self.id, operation="find") from error
+        finally:
+            self._turn.release()
+        return None if hits is None else [self._candidate(hit) for hit in hits]
+
     async def find(self, query: Query) -> Sequence[Candidate]:
         """Return the best chunks for the query's text.
 
@@ -92,12 +108,10 @@ class FolderFiles:
                 self._thread.submit(self._look_on)
             return self._index.search(query.text, query.limit, self._min_score)
 
-        hits = self._found_at_once(query)
-        if hits is None:
-            hits = await self._run("find", search)
+        hits = await self._run("find", search)
         if hits is None:
             raise SourceFailed(source=self.id, reason=SourceFailed.NOT_READY)
-        return tuple(self._candidate(hit) for hit in hits)
+        return [self._candidate(hit) for hit in hits]
 
     async def close(self) -> None:
         """Stop the thread and close the index. May be called twice."""
@@ -114,16 +128,6 @@ class FolderFiles:
         with contextlib.suppress(*FAULTS, RuntimeError):
             if not self._in_turn(self._index.look_on):
                 self._thread.submit(self._look_on)
-
-    def _found_at_once(self, query: Query) -> Sequence[Hit] | None:
-        if self._is_closed or not self._turn.acquire(blocking=False):
-            return None
-        try:
-            return self._index.search_at_once(query.text, query.limit, self._min_score)
-        except FAULTS as error:
-            raise StoreFailed(store=self.id, operation="find") from error
-        finally:
-            self._turn.release()
 
     def _in_turn(self, work: Callable[[], _Answer]) -> _Answer:
         with self._turn:

@@ -54,11 +54,11 @@ class KeptChunks:
     def take(self, rows: Collection[int]) -> Sequence[FoundChunk]:
         """Return the chunks of these rows, in no order."""
         kept = self._chunks
-        found = [kept[row] for row in rows if row in kept]
-        missing = [row for row in rows if row not in kept]
-        if missing:
-            found += self._read(missing)
-        return found
+        try:
+            return [kept[row] for row in rows]
+        except KeyError:
+            found = [kept[row] for row in rows if row in kept]
+        return [*found, *self._read([row for row in rows if row not in kept])]
 
     def _read(self, rows: Sequence[int]) -> Sequence[FoundChunk]:
         asked = (msgspec.json.encode(rows).decode(),)

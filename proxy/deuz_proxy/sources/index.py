@@ -14,8 +14,8 @@ Rules:
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,7 @@ from deuz_proxy.sources.found import KeptChunks
 from deuz_proxy.sources.postings import KeptPostings, Weighed
 from deuz_proxy.sources.scores import Fitting, Hit, nine_digits, scored_hits
 from deuz_proxy.sources.words import KeptWords
-from deuz_proxy.weights import FUNCTION_WORDS, counted_unknown, word_weight
+from deuz_proxy.weights import FUNCTION_WORDS, counted_unknown
 
 # Raised whenever words, chunks or tables change: an older file is built anew.
 _VERSION = 1
@@ -80,8 +80,7 @@ ORDER BY hit.value DESC, name, position LIMIT ?
 _Best = Mapping[int, tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(msgspec.Struct, frozen=True, gc=False):
     """What a file looked like when it was indexed; `skipped` says why it was not."""
 
     modified_ns: int
@@ -90,8 +89,7 @@ class Stamp:
     skipped: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True, gc=False):
     """A question's weight, words, their shares of it, and what holds them together.
 
     The words are those worth asking for, the rarest first.
@@ -120,9 +118,9 @@ class ChunkIndex:
             check_same_thread=False,
         )
         self._words = KeptWords()
-        self._postings = KeptPostings(self._connection)
-        self._found = KeptChunks(self._connection)
         self._is_shared = location != IN_PROCESS
+        self._postings = KeptPostings(self._connection, is_sole=not self._is_shared)
+        self._found = KeptChunks(self._connection)
         try:
             self._build()
         except sqlite3.Error:
@@ -177,9 +175,11 @@ class ChunkIndex:
             " VALUES (?, ?, ?, ?, ?, ?)",
             [(row, name, row, each.id, each.title, each.text) for row, each in rows],
         )
+        columns = [self._columns(name, each.title, each.text) for _, each in rows]
+        self._postings.wrote(chain.from_iterable(columns))
         self._connection.executemany(
             "INSERT INTO words (rowid, title, body) VALUES (?, ?, ?)",
-            [(row, *self._columns(name, each.title, each.text)) for row, each in rows],
+            [(row, *each) for (row, _), each in zip(rows, columns, strict=True)],
         )
 
     def remove(self, name: str) -> None:
@@ -266,9 +266,11 @@ class ChunkIndex:
             hits = msgspec.json.encode(fits).decode()
             first = self._connection.execute(_FIRST, (hits, limit)).fetchall()
             rows = [row for (row,) in first]
-        # One sort for each term, the least first.
-        chunks = sorted(self._found.take(rows), key=attrgetter("name", "position"))
+        chunks = self._found.take(rows)
         found = [(*best[each.row], each) for each in chunks]
+        # One sort for each term, the least first; most often no two fit alike.
+        if len({fit for fit, _, _ in found}) < len(found):
+            found.sort(key=_place)
         found.sort(key=itemgetter(0), reverse=True)
         return found
 
@@ -291,7 +293,7 @@ class ChunkIndex:
             asked = _bounded(asked)
         if not asked:
             said = []
-        missed = word_weight(self._postings.chunks(), 0) * unknown
+        missed = self._postings.unknown_weight() * unknown
         whole = missed - sum([negative for negative, _, _ in asked])
         return _Asked(
             whole,
@@ -329,6 +331,11 @@ class ChunkIndex:
         for statement in _SCHEMA.split(";")[:-1]:
             self._connection.execute(statement)
         self._connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _place(found: Fitting) -> tuple[str, int]:
+    chunk = found[2]
+    return chunk.name, chunk.position
 
 
 def _bounded(words: list[Weighed]) -> list[Weighed]:

@@ -5,6 +5,8 @@ Rules:
   that most chunks have, which cost most, come in most questions.
 - Who writes to the index says so with `forget`; what another process wrote is seen by
   `notice_others`.
+- Words that were never written here are in no chunk: nothing is asked for them, as
+  long as all that were written are known.
 - Bounded: where a bound is reached, what was kept is let go. One thread's at a time.
 """
 
@@ -35,7 +37,8 @@ Weighed = tuple[float, str, int]
 class KeptPostings:
     """The index's words. Every method but `forget` may raise `sqlite3.Error`.
 
-    A word is letters and digits, folded as those of the index.
+    A word is letters and digits, folded as those of the index. The index is `is_sole`
+    that is empty now, and that nobody else writes to: all words of it come to `wrote`.
     """
 
     def __init__(
@@ -44,22 +47,36 @@ class KeptPostings:
         *,
         most_fits: int = _MOST_FITS,
         most_words: int = _MOST_WORDS,
+        is_sole: bool = False,
     ) -> None:
         self._connection = connection
         self._most_fits = most_fits
         self._most_words = most_words
         self._version = -1
         self._chunks: int | None = None
+        self._unknown_weight: float | None = None
         self._known: dict[str, Weighed] = {}
         self._kept: dict[str, Posting] = {}
+        # None: some were written that are not among them.
+        self._written: set[str] | None = set() if is_sole else None
         self._find_best = load_finder()
         self._kept_fits = 0
 
     def forget(self) -> None:
         """Let go what is kept: the index is about to change."""
-        self._chunks = None
+        self._chunks = self._unknown_weight = None
         self._known.clear()
         self._let_go_fits()
+
+    def wrote(self, columns: Iterable[str]) -> None:
+        """Note the words that are written to the index, by spaces apart."""
+        written = self._written
+        if written is None:
+            return
+        for column in columns:
+            written.update(column.split())
+        if len(written) > self._most_words:
+            self._written = None
 
     def notice_others(self) -> bool:
         """Let go what is kept if another connection has changed the index; tell."""
@@ -76,6 +93,12 @@ class KeptPostings:
             (self._chunks,) = self._connection.execute(_CHUNKS).fetchone()
         return self._chunks
 
+    def unknown_weight(self) -> float:
+        """Return what a word weighs that no chunk has."""
+        if self._unknown_weight is None:
+            self._unknown_weight = word_weight(self.chunks(), 0)
+        return self._unknown_weight
+
     def weighed(self, words: Iterable[str]) -> list[Weighed]:
         """Return what each word weighs, and how many chunks have it."""
         known = self._known
@@ -83,8 +106,9 @@ class KeptPostings:
 
     def new_words(self, words: Iterable[str]) -> int:
         """Return how many of the words are to be asked for the first time."""
-        known = self._known
-        return len([word for word in words if word not in known])
+        known, written = self._known, self._written
+        new = [word for word in words if word not in known]
+        return len(new if written is None else [w for w in new if w in written])
 
     def new_fits(self, words: Iterable[Weighed]) -> int:
         """Return how many fits of these words are to be asked for the first time."""
@@ -126,6 +150,9 @@ class KeptPostings:
         return self._find_best(postings, shares, rarer, most)
 
     def _weigh(self, word: str) -> Weighed:
+        if self._written is not None and word not in self._written:
+            # Not kept: most are names and numbers that nobody says again.
+            return -self.unknown_weight(), word, 0
         (holding,) = self._connection.execute(_HOLDING, (f'"{word}"',)).fetchone()
         if len(self._known) >= self._most_words:
             self._known.clear()

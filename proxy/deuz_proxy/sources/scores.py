@@ -50,12 +50,15 @@ def scored_hits(
         # Equal ones stay in the order of name and position.
         found.sort(key=itemgetter(0), reverse=True)
     hits: list[Hit] = []
-    least = 0.0
+    # What rounding cannot raise that far is not rounded.
+    least, lowest = 0.0, min_score - 1 / _SCALE
     # Written out: each chunk comes by here, and `min` takes longer than all of it.
     for fit, share, each in reversed(found):
         if share > least:  # noqa: PLR1730  # As said.
             least = share
         score = _OF_SHARE * least + (1 - _OF_SHARE) * (fit if fit < 1.0 else 1.0)
+        if score < lowest:
+            continue
         score = nine_digits(score if score < 1.0 else 1.0)
         if score >= min_score:
             hits.append(Hit(each.name, each.chunk, each.text, score, each.digest))

@@ -28,6 +28,10 @@ class StaticRecords:
 
     async def find(self, query: Query) -> Sequence[Candidate]:
         """Return every mandatory record, then others up to the limit."""
+        return self.find_here(query)
+
+    def find_here(self, query: Query) -> Sequence[Candidate]:
+        """Do as `find`."""
         room = max(0, query.limit - len(self._mandatory))
         return (*self._mandatory, *self._optional[:room])
 

@@ -66,7 +66,12 @@ class _Runs(dict[bytes, tuple[str, ...]]):
     def __missing__(self, run: bytes) -> tuple[str, ...]:
         words = self._older.get(run)
         if words is None:
-            words = tuple(words_of(run.decode()))
+            # Most are one word of prose, as `words_of` has it.
+            is_plain = (
+                len(run) <= _LONGEST_WORD and run.isalnum() and run == run.lower()
+            )
+            text = run.decode()
+            words = (_singular(text),) if is_plain else tuple(words_of(text))
         # A longer one is hardly a word, so hardly met again.
         if len(run) <= _LONGEST_WORD:
             if len(self) >= _MOST_KEPT:

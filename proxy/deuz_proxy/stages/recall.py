@@ -38,7 +38,7 @@ from deuz_proxy.calls import (
 from deuz_proxy.errors import SidecarError, SourceFailed, StoreFailed
 from deuz_proxy.memory.working import WorkingMemory, key_fault
 from deuz_proxy.observe.events import FaultCaught
-from deuz_proxy.ports import Query, SharedTracker, Source
+from deuz_proxy.ports import FindHere, Query, SharedTracker, Source
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.undecided import is_decided, undecided_turns
 
@@ -303,8 +303,12 @@ async def _answered(
     found: Sequence[Candidate] = ()
     status: Literal["ok", "empty", "late", "failed", "skipped"]
     try:
-        async with asyncio.timeout_at(deadline):
-            found = _bounded(await source.find(query), query.limit)
+        find_here: FindHere | None = getattr(source, "find_here", None)
+        offered = find_here(query) if find_here else None
+        if offered is None:
+            async with asyncio.timeout_at(deadline):
+                offered = await source.find(query)
+        found = _bounded(offered, query.limit)
         status = "ok" if found else "empty"
     except TimeoutError:
         status = "late"
@@ -330,8 +334,10 @@ def _error_of(fault: Exception) -> str:
 def _bounded(found: Sequence[Candidate], limit: int) -> tuple[Candidate, ...]:
     """Return what was found, checked and within the limit; mandatory ones all stay."""
     kept = tuple(found)
-    if not all(isinstance(each, Candidate) for each in kept):
+    if not all([isinstance(each, Candidate) for each in kept]):
         raise TypeError("a source offered something that is no candidate")
+    if len(kept) <= limit:
+        return kept
     return tuple([c for i, c in enumerate(kept) if i < limit or c.is_mandatory])
 
 

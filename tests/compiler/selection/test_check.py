@@ -1,5 +1,3 @@
-import dataclasses
-
 import msgspec
 import pytest
 
@@ -72,9 +70,9 @@ def test_problems_become_a_refusal_that_lists_them() -> None:
 def test_bundle_that_a_wrong_engine_made_is_refused_not_released() -> None:
     # A pool whose edges were lost: the engine cannot see what a needs.
     sound = pool_of(depends_on=("b",), score=1.0)
-    broken = dataclasses.replace(sound, edges=((), (), ()))
+    broken = msgspec.structs.replace(sound, edges=((), (), ()))
     policy = Policy(budget_tokens=1, search="exact")
-    priced = dataclasses.replace(broken, costs=(1, 1, 1))
+    priced = msgspec.structs.replace(broken, costs=(1, 1, 1))
 
     selection = select(priced, policy)
 

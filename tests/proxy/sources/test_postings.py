@@ -155,3 +155,35 @@ def test_of_rows_that_share_their_words_only_the_best_are_told(
     found = fitting(KeptPostings(connection), ["alpha"], 1)
 
     assert list(found) == [2]
+
+
+@given(
+    written=st.lists(st.lists(st.sampled_from(WORDS), max_size=4), max_size=5),
+    asked=st.lists(st.sampled_from((*WORDS, "omega")), min_size=1, max_size=8),
+    most=st.integers(0, 5),
+)
+def test_words_that_were_never_written_are_told_as_if_they_were_asked_for(
+    written: list[list[str]], asked: list[str], most: int
+) -> None:
+    texts = [" ".join(words) for words in written]
+    connection = filled(":memory:", texts)
+    plain = KeptPostings(connection)
+    sole = KeptPostings(connection, most_words=most, is_sole=True)
+    sole.wrote(texts)
+
+    assert sole.weighed(asked) == plain.weighed(asked)
+    connection.close()
+
+
+def test_a_word_that_was_never_written_takes_no_statement(
+    connection: sqlite3.Connection, said: list[str]
+) -> None:
+    postings = KeptPostings(connection, is_sole=True)
+    postings.wrote(["alpha beta", "gamma"])
+    postings.chunks()
+    said.clear()
+
+    news = postings.new_words(["omega", "alpha"])
+    told = holding(postings, "omega"), holding(postings, "delta")
+
+    assert (news, told, said) == (1, (0, 0), [])

@@ -198,6 +198,30 @@ async def test_what_a_source_says_beyond_the_limit_is_left_unless_mandatory(
     assert names == ["0", "1", "2", "must"]
 
 
+class Ready(FixedSource):
+    """A source that may know at once what it finds."""
+
+    def __init__(self, here: Any) -> None:
+        super().__init__()
+        self.find_here = lambda _: here
+
+
+@pytest.mark.parametrize(
+    ("here", "status"),
+    [((RULE,), "ok"), ((), "empty"), (None, "ok"), ((1,), "failed")],
+)
+async def test_a_source_that_knows_at_once_is_not_waited_for(
+    told: Told, here: Any, status: str
+) -> None:
+    source = Ready(here)
+
+    known = await recalled(make_runtime(make_config(), told, sources=[source]))
+
+    assert known.gathered is not None
+    assert [answer.status for answer in known.gathered.answers] == [status]
+    assert len(source.asked) == (here is None)
+
+
 async def test_a_request_that_is_cancelled_while_sources_are_asked_ends(
     told: Told,
 ) -> None:
