@@ -15,15 +15,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from pathlib import Path
+
+import msgspec
 
 MOST_FILE_BYTES = 2_000_000
 MOST_FILES = 20_000
 # Of all files together: the index of a folder may live in memory.
 MOST_TOTAL_BYTES = 512_000_000
 MOST_FOLDERS_DEEP = 64
+# Half a millisecond at most.
+_ENTRIES_A_STEP = 32
 # Written by tools for tools; a folder of code drowns in them.
 _GENERATED = ("node_modules", "__pycache__")
+_name_of = attrgetter("name")
 
 HIDDEN = "hidden"
 GENERATED = "generated"
@@ -36,12 +42,11 @@ TOO_DEEP = "too_deep"
 IGNORED = "ignored"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, gc=False):
     """A file that may be read: its name, where it really is, and its stamp."""
 
     name: str
-    real: Path
+    real: str
     modified_ns: int
     size_bytes: int
 
@@ -85,24 +90,14 @@ def fill_listing(
     most_files: int = MOST_FILES,
     ignored: Sequence[str] = (),
 ) -> Iterator[None]:
-    """Do as `list_folder` into the listing, file by file, for who must stop between.
+    """Do as `list_folder` into the listing, in steps, for who must stop between.
 
     Raises:
         OSError: the folder itself cannot be read.
     """
     root = folder.resolve(strict=True)
-    walk = _Walk(listing.skipped, tuple(ignored))
-    left_bytes = MOST_TOTAL_BYTES
-    for entry, name in walk.entries(root, ""):
-        yield
-        found = _found(entry, name, root, listing.skipped)
-        if found is None:
-            continue
-        left_bytes -= found.size_bytes
-        if len(listing.files) < most_files and left_bytes >= 0:
-            listing.files.append(found)
-        else:
-            listing.skipped[TOO_MANY] += 1
+    walk = _Walk(listing, root, tuple(ignored), most_files=most_files)
+    yield from walk.through(str(root), "")
 
 
 def read_text(found: Found) -> str:
@@ -128,84 +123,88 @@ def read_text(found: Found) -> str:
         raise NotText(BINARY) from error
 
 
-@dataclass(frozen=True, slots=True)
 class _Walk:
-    """One way through a folder; what it passes over is counted."""
+    """One way through a folder, written into a listing. Mutable; used once."""
 
-    skipped: Counter[str]
-    ignored: tuple[str, ...]
+    def __init__(
+        self, listing: Listing, root: Path, ignored: tuple[str, ...], *, most_files: int
+    ) -> None:
+        self._files = listing.files
+        self._skipped = listing.skipped
+        self._root = root
+        self._ignored = ignored
+        self._most_files = most_files
+        self._left_bytes = MOST_TOTAL_BYTES
+        self._steps = 0
 
-    def entries(
-        self, folder: Path, prefix: str
-    ) -> Iterator[tuple["os.DirEntry[str]", str]]:
-        """Return what is no folder, by name."""
+    def through(self, folder: str, prefix: str) -> Iterator[None]:
+        """Take what the folder holds, by name; stop at each so many entries."""
         with os.scandir(folder) as scan:
-            entries = sorted(scan, key=lambda entry: entry.name)
+            entries = sorted(scan, key=_name_of)
         for entry in entries:
-            name = f"{prefix}{entry.name}"
-            if reason := self._reason_against(entry, name):
-                self.skipped[reason] += 1
-            elif entry.is_dir(follow_symlinks=False):
-                yield from self._inner(Path(entry.path), f"{name}/")
+            self._steps += 1
+            if self._steps % _ENTRIES_A_STEP == 0:
+                yield
+            name = prefix + entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if reason := self._reason_against(entry.name, name, is_folder):
+                self._skipped[reason] += 1
+            elif is_folder:
+                yield from self._inner(entry.path, f"{name}/")
             else:
-                yield entry, name
+                self._take(entry, name)
 
-    def _reason_against(self, entry: "os.DirEntry[str]", name: str) -> str:
-        if entry.name.startswith("."):
+    def _reason_against(self, own: str, name: str, is_folder: bool) -> str:  # noqa: FBT001  # Of each entry.
+        if own.startswith("."):
             return HIDDEN
-        if self.ignored and any(
-            _fits(pattern, entry.name, name) for pattern in self.ignored
-        ):
+        if self._ignored and any(_fits(each, own, name) for each in self._ignored):
             return IGNORED
-        is_folder = entry.is_dir(follow_symlinks=False)
-        if is_folder and entry.name in _GENERATED:
+        if not is_folder:
+            return ""
+        if own in _GENERATED:
             return GENERATED
         # Each folder is a frame of this walk.
-        is_deep = is_folder and name.count("/") >= MOST_FOLDERS_DEEP
-        return TOO_DEEP if is_deep else ""
+        return TOO_DEEP if name.count("/") >= MOST_FOLDERS_DEEP else ""
 
-    def _inner(
-        self, folder: Path, prefix: str
-    ) -> Iterator[tuple["os.DirEntry[str]", str]]:
+    def _inner(self, folder: str, prefix: str) -> Iterator[None]:
         try:
-            yield from self.entries(folder, prefix)
+            yield from self.through(folder, prefix)
         except OSError:
             # One folder that is closed to us, or just went, does not hide the others.
-            self.skipped[UNREADABLE] += 1
+            self._skipped[UNREADABLE] += 1
+
+    def _take(self, entry: "os.DirEntry[str]", name: str) -> None:
+        real, reason = entry.path, ""
+        try:
+            # Mounted config maps are made of links; inside the folder they are files.
+            # What is no link is where the walk found it.
+            if entry.is_symlink():
+                path = Path(real).resolve(strict=True)
+                real = str(path)
+                reason = "" if path.is_relative_to(self._root) else OUTSIDE
+            status = entry.stat()
+        except (OSError, RuntimeError):
+            # RuntimeError: links in a circle, before Python 3.13.
+            self._skipped[UNREADABLE] += 1
+            return
+        if not reason and not stat.S_ISREG(status.st_mode):
+            reason = UNREADABLE
+        elif not reason and status.st_size > MOST_FILE_BYTES:
+            reason = LARGE
+        if reason or not _is_utf8(name):
+            self._skipped[reason or UNREADABLE] += 1
+            return
+        self._left_bytes -= status.st_size
+        if len(self._files) < self._most_files and self._left_bytes >= 0:
+            found = Found(name, real, status.st_mtime_ns, status.st_size)
+            self._files.append(found)
+        else:
+            self._skipped[TOO_MANY] += 1
 
 
 def _fits(pattern: str, name: str, path: str) -> bool:
     bare = pattern.strip("/")
     return fnmatchcase(path if "/" in bare else name, bare)
-
-
-def _found(
-    entry: "os.DirEntry[str]", name: str, root: Path, skipped: Counter[str]
-) -> Found | None:
-    try:
-        # Mounted config maps are made of links; inside the folder they are files.
-        path = Path(entry.path)
-        # Only links cost the walk: folders on the way here were none.
-        is_link = entry.is_symlink()
-        real = path.resolve(strict=True) if is_link else path
-        status = entry.stat()
-    except (OSError, RuntimeError):
-        # RuntimeError: links in a circle, before Python 3.13.
-        skipped[UNREADABLE] += 1
-        return None
-    # What is no link is where the walk found it.
-    is_outside = is_link and not real.is_relative_to(root)
-    reason = OUTSIDE if is_outside else _reason_against(status)
-    if reason or not _is_utf8(name):
-        skipped[reason or UNREADABLE] += 1
-        return None
-    return Found(name, real, status.st_mtime_ns, status.st_size)
-
-
-def _reason_against(status: os.stat_result) -> str:
-    if not stat.S_ISREG(status.st_mode):
-        return UNREADABLE
-    return LARGE if status.st_size > MOST_FILE_BYTES else ""
 
 
 def _is_utf8(name: str) -> bool:

@@ -53,6 +53,9 @@ class FolderIndex:
         self._fault: OSError | sqlite3.Error | None = None
         self._spent_seconds = 0.0
         self._next_look = -math.inf
+        # What an index of this process alone was made of, once it was made of it.
+        self._seen: list[Found] | None = None
+        self._unread: Counter[str] = Counter()
         self._is_filled = False
         self._is_stopping = False
 
@@ -143,15 +146,24 @@ class FolderIndex:
         """Bring the index up to date, in steps of a file each."""
         listing = Listing()
         yield from fill_listing(listing, self._folder, ignored=self._ignored)
-        index = self._opened()
-        if _differ(listing.files, index.stamps()) or not index.is_filled():
+        if listing.files != self._seen:
+            self._seen = None
+            yield from self._take_over(self._opened(), listing.files)
+        self.skipped = dict(listing.skipped + self._unread)
+
+    def _take_over(
+        self, index: ChunkIndex, files: list[Found]
+    ) -> Generator[None, None, None]:
+        """Make the index one of these files, if it is not."""
+        if _differ(files, index.stamps()) or not index.is_filled():
             with sole_process(self._file) as is_sole:
                 # Another process at the same is left to it: its work is not done twice.
                 if is_sole:
-                    yield from self._update(index, listing.files)
+                    yield from self._update(index, files)
         stamps = index.stamps().values()
-        unread = Counter(each.skipped for each in stamps if each.skipped)
-        self.skipped = dict(listing.skipped + unread)
+        self._unread = Counter(each.skipped for each in stamps if each.skipped)
+        if self._file is None:
+            self._seen = files
 
     def _update(
         self, index: ChunkIndex, files: Sequence[Found]

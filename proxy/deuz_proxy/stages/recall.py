@@ -334,7 +334,7 @@ def _error_of(fault: Exception) -> str:
 def _bounded(found: Sequence[Candidate], limit: int) -> tuple[Candidate, ...]:
     """Return what was found, checked and within the limit; mandatory ones all stay."""
     kept = tuple(found)
-    if not all([isinstance(each, Candidate) for each in kept]):
+    if not all(isinstance(each, Candidate) for each in kept):
         raise TypeError("a source offered something that is no candidate")
     if len(kept) <= limit:
         return kept

@@ -277,7 +277,7 @@ def test_files_together_over_the_bound_are_counted(tmp_path: Path) -> None:
 def test_a_file_that_is_closed_to_us_is_unreadable(tmp_path: Path) -> None:
     (tmp_path / "gone.md").write_text("x")
     (found,) = list_folder(tmp_path).files
-    found.real.unlink()
+    Path(found.real).unlink()
 
     with pytest.raises(NotText, match=UNREADABLE):
         read_text(found)
