@@ -38,6 +38,7 @@ from deuz_compiler.progress import (
     Resumed,
     kept_seconds,
     progress_of,
+    progress_up_to,
     with_keys,
     without_keys,
 )
@@ -83,6 +84,7 @@ from deuz_compiler.standing import (
     put_again,
     put_back,
     standing_of,
+    standing_up_to,
     stays,
 )
 from deuz_compiler.surface import (
@@ -264,6 +266,7 @@ __all__ = [
     "predict_read",
     "prefix_again",
     "progress_of",
+    "progress_up_to",
     "project",
     "put_again",
     "put_back",
@@ -287,6 +290,7 @@ __all__ = [
     "seed_of",
     "segment_shares",
     "standing_of",
+    "standing_up_to",
     "start_step",
     "starts_of",
     "stays",

@@ -67,6 +67,25 @@ def progress_of(
     return Progress(checkpoint, keys[:count], shared, ahead_seconds)
 
 
+def progress_up_to(
+    progress: Progress, turns: int, *, offset: int, digest: bytes
+) -> Progress:
+    """Return what is known of its first turns alone: the start of this digest.
+
+    The prefix may be of more turns than are shared, and what else is told of the body
+    is told ahead of all of them.
+    """
+    checkpoint, shared = progress.checkpoint, progress.shared
+    return Progress(
+        replace(
+            checkpoint, offset=offset, digest=digest, turns=checkpoint.turns[:turns]
+        ),
+        progress.keys[:turns],
+        replace(shared, turns=turns, offset=offset),
+        progress.ahead_seconds,
+    )
+
+
 def without_keys(progress: Progress) -> Progress:
     """Return what is to be kept for long: its keys can be told from its turns."""
     return replace(progress, keys=())

@@ -235,8 +235,19 @@ def gone_on(
     )
 
 
+def standing_up_to(standing: Standing, turns: int) -> Standing | None:
+    """Return what stands on the first turns alone; None if that is not all."""
+    if standing.marks[-1].turn >= turns:
+        return None
+    reading = standing.reading
+    left = reading and _cut(reading, turns)
+    return msgspec.structs.replace(standing, turns=turns, reading=left)
+
+
 def _cut(reading: Reading, count: int) -> Reading:
     """Return what was held of the first `count` turns, all of which were read."""
+    if count == reading.count:
+        return reading
     held = reading.held
     if held and next(reversed(held)) >= count:
         held = {at: entry for at, entry in held.items() if at < count}

@@ -11,6 +11,7 @@ from deuz_compiler import (
     lift,
     plain_prefix,
     progress_of,
+    progress_up_to,
     starts_of,
     with_keys,
     without_keys,
@@ -82,6 +83,33 @@ def test_what_is_gone_on_with_is_what_reading_anew_gives(
         )
 
         assert known == progress(wire, body)
+
+
+# As above. An answer that is asked for again goes on from where the body stood before.
+@settings(max_examples=60)
+@given(odd_bodies(), odd_bodies(), odd_bodies(), WIRES)
+def test_what_goes_on_from_an_earlier_place_is_what_reading_anew_gives(
+    first: bytes, second: bytes, other: bytes, wire: str
+) -> None:
+    before = progress(wire, first)
+    later = progress(wire, grown_from(wire, first, second))
+    place = before.checkpoint
+    known = progress_up_to(
+        later, len(before.keys), offset=place.offset, digest=place.digest
+    )
+
+    body = grown_from(wire, first, other)
+    envelope = lift(wire, body, seed=7, known=known.checkpoint)
+
+    assert known.keys == before.keys
+    assert known.checkpoint == place
+    assert envelope == lift(wire, body, seed=7)
+    keys = chain(envelope, root=ROOT, known=known.keys)
+    prefix = plain_prefix(envelope, known.shared)
+    starts = starts_of(ROOT, body)
+    assert progress(wire, body) == progress_of(
+        envelope, keys, prefix, starts=starts, seed=7, resumed=Resumed(known)
+    )
 
 
 def test_leading_system_turns_are_taken_over_only_while_they_are_the_same() -> None:

@@ -31,6 +31,7 @@ from deuz_compiler import (
     put_again,
     put_back,
     standing_of,
+    standing_up_to,
     stays,
     with_surface,
 )
@@ -89,14 +90,20 @@ def grown_from(wire: str, first: bytes, second: bytes) -> bytes:
     return first[:end] + more + first[end:]
 
 
-@given(odd_bodies(), odd_bodies(), WIRES, st.sampled_from([PART, TURN]), st.data())
-def test_what_is_put_back_is_what_projecting_anew_gives(
-    first: bytes, second: bytes, wire: str, form: str, data: st.DataObject
-) -> None:
-    fresh = lift(wire, first).turns.fresh_from(0)
+def some_held(body: bytes, wire: str, data: st.DataObject) -> Held:
+    """Return a block or nothing behind each fresh turn of the body."""
+    form = data.draw(st.sampled_from([PART, TURN]))
+    fresh = lift(wire, body).turns.fresh_from(0)
     behind = data.draw(st.lists(st.sampled_from(fresh or (0,)), unique=True))
     held: Held = dict.fromkeys(fresh, (Bare(),))
-    held |= {turn: (block(f"B{turn}", form),) for turn in sorted(behind)}
+    return held | {turn: (block(f"B{turn}", form),) for turn in sorted(behind)}
+
+
+@given(odd_bodies(), odd_bodies(), WIRES, st.data())
+def test_what_is_put_back_is_what_projecting_anew_gives(
+    first: bytes, second: bytes, wire: str, data: st.DataObject
+) -> None:
+    held = some_held(first, wire, data)
     turns = len(lift(wire, first).turns)
     known = standing(first, held, turns=turns, wire=wire)
     envelope, surface, shown = laid(grown_from(wire, first, second), held, wire)
@@ -112,6 +119,26 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
     assert gone_on(
         known, envelope, inbound, shown, turns=len(envelope.turns)
     ) == standing_of(envelope, surface, inbound, shown, turns=len(envelope.turns))
+
+
+@given(odd_bodies(), odd_bodies(), odd_bodies(), WIRES, st.data())
+def test_what_stood_before_is_put_back_as_projecting_anew_gives(
+    first: bytes, second: bytes, other: bytes, wire: str, data: st.DataObject
+) -> None:
+    held = some_held(first, wire, data)
+    turns, body = len(lift(wire, first).turns), grown_from(wire, first, second)
+    later = standing(body, held, turns=len(lift(wire, body).turns), wire=wire)
+    if later is None:
+        return
+    envelope, surface, shown = laid(grown_from(wire, first, other), held, wire)
+
+    known = standing_up_to(later, turns)
+
+    assert known is not None
+    assert put_back(known, envelope, held) == surface
+    assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
+    assert prefix_again(known, plain_prefix(envelope)) == shown
+    assert standing_up_to(later, later.marks[-1].turn) is None
 
 
 def test_a_turn_that_stays_bare_changes_nothing_that_stands() -> None:
@@ -215,3 +242,6 @@ def test_what_goes_on_was_read_up_to_where_it_is_asked_of() -> None:
     assert (whole.reading, whole.told) == (reading, ("told",))
     assert whole.reading is not None
     assert whole.reading.held is reading.held
+    before = standing_up_to(whole, 4)
+    assert before is not None
+    assert (before.reading, before.told) == (short.reading, ("told",))

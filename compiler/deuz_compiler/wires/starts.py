@@ -47,8 +47,13 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
 
     def key(self, offset: int) -> bytes:
         """Return the digest at the last place up to there; b"" if there is none."""
-        end = self._count(offset) * DIGEST_BYTES
-        return self.packed[end - DIGEST_BYTES : end] if end else b""
+        packed = self.packed
+        count = len(packed) // DIGEST_BYTES
+        # Mostly, all of the body's places are up to there.
+        if count and PLACES[count - 1] > offset:
+            count = bisect_right(PLACES, offset, 0, count)
+        end = count * DIGEST_BYTES
+        return packed[end - DIGEST_BYTES : end] if end else b""
 
     def newest(self) -> Iterator[bytes]:
         """Yield the digests at the last places of the body, the very last first."""
@@ -59,20 +64,16 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
 
     def digest(self, offset: int) -> bytes:
         """Return the digest of the body's start that ends there."""
-        count, start, link = self._count(offset), 0, self.root
+        packed, start, link = self.packed, 0, self.root
+        count = len(packed) // DIGEST_BYTES
+        if count and PLACES[count - 1] > offset:
+            count = bisect_right(PLACES, offset, 0, count)
         if count:
             start, end = PLACES[count - 1], count * DIGEST_BYTES
-            link = self.packed[end - DIGEST_BYTES : end]
+            link = packed[end - DIGEST_BYTES : end]
         scanner = load_scanner()
         found = scanner and scanner.link_behind(link, self.body, start, offset)
         return found or _link(link, memoryview(self.body)[start:offset])
-
-    def _count(self, offset: int) -> int:
-        """Return how many places there are up to there; mostly, all of the body's."""
-        count = len(self.packed) // DIGEST_BYTES
-        if not count or PLACES[count - 1] <= offset:
-            return count
-        return bisect_right(PLACES, offset, 0, count)
 
     def goes_on(self, offset: int, digest: bytes) -> bool:
         """Tell whether the body goes on behind the start that has this digest."""

@@ -4,8 +4,11 @@ Rules:
 - Progress is found by a digest of all that stands ahead of a place (`Starts`), near
   enough to where it ended that few conversations still agree there. What is found is
   then proved by all bytes up to its checkpoint.
-- Of a conversation there is where it stands, and where it stood before: an answer that
-  is asked for again goes on from there.
+- Of a conversation there is what is known up to where it stands, and the place where it
+  stood before: an answer that is asked for again goes on from there. What is known up
+  to that place is a part of what is known up to here.
+- A conversation that goes on keeps its slot, whose values are the ones of its newest
+  request: those of the last one are let go while they are at hand.
 - Conversations that are going on are kept as they are, the others packed, without the
   lineage keys, which their turns tell, and without where they stood before: a quarter
   of the memory.
@@ -14,6 +17,7 @@ Rules:
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 
 import msgspec
 
@@ -22,6 +26,8 @@ from deuz_compiler import (
     Resumed,
     Standing,
     Starts,
+    progress_up_to,
+    standing_up_to,
     with_keys,
     without_keys,
 )
@@ -33,20 +39,32 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(Progress).decode
 
 
-class _Slot(msgspec.Struct, gc=False, eq=False):
-    """One checkpoint and what is known up to it: as it is, or packed.
-
-    What stands there is not packed: a conversation that rests is laid out anew. `key`
-    is its bucket's, `earlier` where its conversation stood before.
-    """
+class _Place(msgspec.Struct, frozen=True, gc=False):
+    """Where a conversation stood: its bucket's key, and what a body is proved by."""
 
     key: bytes
     offset: int
     digest: bytes
     turns: int
-    progress: Progress | None
-    standing: Standing | None
-    earlier: "_Slot | None" = None
+
+
+# No struct: those take ten times as long to set a value of.
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """Where a conversation stands and what is known up to there: as it is, or packed.
+
+    What stands there is not packed: a conversation that rests is laid out anew. `key`
+    is its bucket's, `earlier` where the conversation stood before: of those packed, it
+    is not known.
+    """
+
+    key: bytes
+    offset: int
+    digest: bytes
+    turns: int = 0
+    progress: Progress | None = None
+    standing: Standing | None = None
+    earlier: _Place | None = None
     packed: bytes = b""
 
     def open(self, root: bytes) -> Progress:
@@ -57,13 +75,27 @@ class _Slot(msgspec.Struct, gc=False, eq=False):
             self.packed = _pack(without_keys(self.progress))
             self.progress = self.standing = None
 
+    def resume(self, root: bytes) -> Resumed:
+        return Resumed(self.open(root), self.standing, self.key)
+
+    def resume_earlier(self, place: _Place, root: bytes) -> Resumed:
+        """Return what is known up to where the conversation stood before."""
+        turns, standing = place.turns, self.standing
+        return Resumed(
+            progress_up_to(
+                self.open(root), turns, offset=place.offset, digest=place.digest
+            ),
+            standing_up_to(standing, turns) if standing is not None else None,
+            place.key,
+        )
+
 
 class Checkpoints:
     """Progress by the start of the body. Used from the loop's thread only.
 
-    `max_open_turns` bounds what is kept unpacked, some 120 bytes a turn: 64 histories
-    of a megabyte, each twice. `max_bytes` bounds what is packed. Opening one of 64
-    turns again takes 6 µs, but its blocks are then laid out anew.
+    `max_open_turns` bounds what is kept unpacked, some 120 bytes a turn: 128 histories
+    of a megabyte. `max_bytes` bounds what is packed. Opening one of 64 turns again
+    takes 6 µs, but its blocks are then laid out anew.
     """
 
     def __init__(
@@ -76,19 +108,30 @@ class Checkpoints:
         self._max_entries = max_entries
         self._max_open_turns = max_open_turns
         self._max_bytes = max_bytes
+        # A slot is in the bucket of where it stands, and in that of where it stood.
         self._buckets: OrderedDict[bytes, tuple[_Slot, ...]] = OrderedDict()
         self._open: OrderedDict[_Slot, None] = OrderedDict()
         self._open_turns = 0
         self._bytes = 0
+
+    def __len__(self) -> int:
+        """Return the number of buckets in use."""
+        return len(self._buckets)
 
     def find(self, starts: Starts) -> Resumed | None:
         """Return the longest progress that the body starts with, or None."""
         buckets = self._buckets
         for key in starts.newest():
             for slot in buckets.get(key, ()):
-                if starts.goes_on(slot.offset, slot.digest):
+                if slot.key == key and starts.goes_on(slot.offset, slot.digest):
                     buckets.move_to_end(key)
-                    return Resumed(slot.open(starts.root), slot.standing, key)
+                    return slot.resume(starts.root)
+                place = slot.earlier
+                if place is None or place.key != key:
+                    continue
+                if starts.goes_on(place.offset, place.digest):
+                    buckets.move_to_end(key)
+                    return slot.resume_earlier(place, starts.root)
         return None
 
     def keep(
@@ -104,88 +147,98 @@ class Checkpoints:
         `resumed` is what was found for it.
         """
         offset, digest = progress.checkpoint.offset, progress.checkpoint.digest
-        key = starts.key(offset)
+        key, turns = starts.key(offset), len(progress.keys)
         if not key:
             return
-        slot = _Slot(key, offset, digest, len(progress.keys), progress, standing)
-        if resumed is not None:
-            slot.earlier = self._go_on(resumed, slot)
-        others = self._buckets.get(key)
-        if others is not None:
-            self._put(slot, others)
+        slot = self._found(resumed, turns) if resumed is not None else None
+        if slot is None:
+            slot = _at(digest, self._buckets.get(key, ()))
+            if slot is None:
+                slot = _Slot(key, offset, digest)
+                self._enter(slot, key)
+        elif slot.digest != digest:
+            self._go_on(slot, key)
+            slot.key, slot.offset, slot.digest = key, offset, digest
+        if slot.progress is not None:
+            self._open.move_to_end(slot)
+            self._open_turns -= slot.turns
         else:
-            self._buckets[key] = (slot,)
-        self._open[slot] = None
-        self._open_turns += slot.turns
-        self._shrink()
+            self._open[slot] = None
+            self._bytes -= len(slot.packed)
+            slot.packed = b""
+        self._open_turns += turns
+        slot.turns, slot.progress, slot.standing = turns, progress, standing
+        is_full = len(self._buckets) > self._max_entries
+        if is_full or self._open_turns > self._max_open_turns:
+            self._shrink()
 
-    def _put(self, slot: _Slot, others: tuple[_Slot, ...]) -> None:
-        """Put the slot ahead of others in its bucket, and in place of the same."""
-        known = _at(slot.digest, others)
-        if known is not None:
-            self._forget(known)
-            others = tuple([each for each in others if each is not known])
-        for other in others[_MOST_IN_BUCKET - 1 :]:
-            self._forget(other)
-        self._buckets[slot.key] = (slot, *others[: _MOST_IN_BUCKET - 1])
-        self._buckets.move_to_end(slot.key)
+    def _found(self, resumed: Resumed, turns: int) -> _Slot | None:
+        """Return the slot that stands where this was found, if it goes on from there.
 
-    def _go_on(self, resumed: Resumed, slot: _Slot) -> _Slot | None:
-        """Return where the conversation stood; of where it stood before, let go."""
+        It may have gone on meanwhile, or be forgotten.
+        """
         digest = resumed.progress.checkpoint.digest
-        found = _at(digest, self._buckets.get(resumed.place, ()))
-        if found is None:
-            return None
-        earlier = found.earlier
-        if found.digest == slot.digest and found.key == slot.key:
-            return earlier
-        if earlier is not None:
-            found.earlier = None
-            self._drop(earlier)
-        return found
+        slot = _at(digest, self._buckets.get(resumed.place, ()))
+        # Of a shorter history, a turn with a marker may be further ahead.
+        return slot if slot is not None and slot.turns <= turns else None
 
-    def _drop(self, slot: _Slot) -> None:
-        """Let go of a slot, or of what took its place, if it is there still."""
-        bucket = self._buckets.get(slot.key, ())
-        known = _at(slot.digest, bucket)
-        if known is None:
-            return
-        self._forget(known)
-        others = tuple([each for each in bucket if each is not known])
+    def _go_on(self, slot: _Slot, key: bytes) -> None:
+        """Take where the slot stands for where it stood; what was that, let go."""
+        last, earlier = slot.key, slot.earlier
+        if earlier is not None and earlier.key != last:
+            self._leave(slot, earlier.key)
+        slot.earlier = _Place(last, slot.offset, slot.digest, slot.turns)
+        if key != last:
+            self._enter(slot, key)
+
+    def _enter(self, slot: _Slot, key: bytes) -> None:
+        """Put the slot ahead of others in this bucket, and the last ones out of it."""
+        others = self._buckets.get(key, ())
+        self._put_out(others[_MOST_IN_BUCKET - 1 :], key)
+        self._buckets[key] = (slot, *others[: _MOST_IN_BUCKET - 1])
+        self._buckets.move_to_end(key)
+
+    def _leave(self, slot: _Slot, key: bytes) -> None:
+        others = tuple([each for each in self._buckets[key] if each is not slot])
         if others:
-            self._buckets[slot.key] = others
+            self._buckets[key] = others
         else:
-            del self._buckets[slot.key]
+            del self._buckets[key]
 
-    def __len__(self) -> int:
-        """Return the number of buckets in use."""
-        return len(self._buckets)
+    def _put_out(self, slots: tuple[_Slot, ...], key: bytes) -> None:
+        """Let go of what these slots are in this bucket for."""
+        for slot in slots:
+            if slot.key == key:
+                self._forget(slot)
+            else:
+                slot.earlier = None
+
+    def _forget(self, slot: _Slot) -> None:
+        self._let_go_of_earlier(slot)
+        self._bytes -= len(slot.packed)
+        if slot.progress is not None:
+            del self._open[slot]
+            self._open_turns -= slot.turns
+
+    def _let_go_of_earlier(self, slot: _Slot) -> None:
+        earlier, slot.earlier = slot.earlier, None
+        if earlier is not None and earlier.key != slot.key:
+            self._leave(slot, earlier.key)
 
     def _shrink(self) -> None:
         while self._open_turns > self._max_open_turns:
             slot, _ = self._open.popitem(last=False)
             self._open_turns -= slot.turns
+            self._let_go_of_earlier(slot)
             slot.pack()
             self._bytes += len(slot.packed)
-            if slot.earlier is not None:
-                self._drop(slot.earlier)
-                slot.earlier = None
         while len(self._buckets) > self._max_entries or self._bytes > self._max_bytes:
-            _, bucket = self._buckets.popitem(last=False)
-            for slot in bucket:
-                self._forget(slot)
-
-    def _forget(self, slot: _Slot) -> None:
-        self._bytes -= len(slot.packed)
-        if slot in self._open:
-            del self._open[slot]
-            self._open_turns -= slot.turns
-        # A later one may still name it as where its conversation stood before.
-        slot.progress = slot.standing = slot.earlier = None
-        slot.packed = b""
+            key, bucket = self._buckets.popitem(last=False)
+            self._put_out(bucket, key)
 
 
 def _at(digest: bytes, bucket: tuple[_Slot, ...]) -> _Slot | None:
+    """Return the slot of these that stands there."""
     for slot in bucket:
         if slot.digest == digest:
             return slot

@@ -1,5 +1,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from deuz_compiler import (
     Append,
@@ -157,7 +158,14 @@ def grown(count: int, text: str = LONG) -> bytes:
 
 
 def turns_kept(store: Checkpoints) -> list[int]:
-    return sorted(s.turns for bucket in store._buckets.values() for s in bucket)
+    """Return how many turns there are up to each place that is found."""
+    slots = {slot for bucket in store._buckets.values() for slot in bucket}
+    places = [(slot.turns, slot.earlier) for slot in slots]
+    return sorted(
+        turns
+        for stands, earlier in places
+        for turns in ([stands, earlier.turns] if earlier else [stands])
+    )
 
 
 def test_of_a_conversation_there_is_where_it_stands_and_where_it_stood_before() -> None:
@@ -166,7 +174,7 @@ def test_of_a_conversation_there_is_where_it_stands_and_where_it_stood_before() 
         send(store, grown(count))
 
     assert turns_kept(store) == [28, 29]
-    assert (len(store._open), store._open_turns) == (2, 57)
+    assert (len(store._open), store._open_turns) == (1, 29)
 
 
 def test_what_rests_is_kept_where_it_stands_alone() -> None:
@@ -212,6 +220,74 @@ def test_two_that_go_on_from_one_place_are_both_kept() -> None:
     assert len(last.progress.checkpoint.turns) == 7
     # Where both stood before is let go by the first that goes on.
     assert turns_kept(store) == [7, 7, 8]
+
+
+def test_an_answer_asked_for_again_goes_on_from_where_it_stood_before() -> None:
+    store, start = Checkpoints(), [f"{LONG} {number}" for number in range(5)]
+    for count in range(1, 6):
+        send(store, grown(count))
+    send(store, body_of(*start, "asked"))
+
+    for asked in ("again", "once more"):
+        body = body_of(*start, asked)
+        found = find(store, body)
+
+        assert found is not None
+        assert found.progress.checkpoint == progress(grown(5)).checkpoint
+        send(store, body)
+    assert turns_kept(store) == [5, 6, 6, 6]
+
+
+class Talks(RuleBasedStateMachine):
+    """Histories that go on, end earlier, come again, or begin anew, in small bounds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = Checkpoints(max_entries=6, max_open_turns=20, max_bytes=9_000)
+        self.histories: list[list[str]] = [[LONG]]
+
+    @rule(which=st.integers(0), left=st.integers(1, 9), more=st.integers(0, 3))
+    def send(self, which: int, left: int, more: int) -> None:
+        history = self.histories[which % len(self.histories)][:left]
+        history += [f"{len(self.histories)} {LONG}"[: 2 + 400 * more]] * more
+        self.histories.append(history)
+        body = body_of(*history)
+        starts = starts_of(ROOT, body)
+        found = self.store.find(starts)
+        known = found.progress if found else None
+        envelope = lift("anthropic", body, known=known.checkpoint if known else None)
+        keys = chain(envelope, root=ROOT, known=known.keys if known else ())
+        prefix = plain_prefix(envelope, known.shared if known else None)
+        now = progress_of(envelope, keys, prefix, starts=starts, seed=0, resumed=found)
+        assert now == progress(body)
+        self.store.keep(starts, now, resumed=found)
+
+    @rule(number=st.integers(0, 99))
+    def begin(self, number: int) -> None:
+        self.histories.append([f"{number} {LONG}"])
+
+    @invariant()
+    def all_is_in_its_place_and_counted(self) -> None:
+        store = self.store
+        places = {
+            (slot, key)
+            for key, bucket in store._buckets.items()
+            for slot in bucket
+            if key == slot.key or (slot.earlier and slot.earlier.key == key)
+        }
+        slots = {slot for slot, _ in places}
+        assert sum(map(len, store._buckets.values())) == len(places)
+        assert all(slot in store._buckets[slot.key] for slot in slots)
+        for slot in slots:
+            if slot.earlier:
+                assert slot in store._buckets[slot.earlier.key]
+        assert set(store._open) == {slot for slot in slots if slot.progress}
+        assert store._open_turns == sum(slot.turns for slot in store._open)
+        assert store._bytes == sum(len(slot.packed) for slot in slots)
+        assert len(store) <= 6
+
+
+TestTalks = Talks.TestCase
 
 
 def test_one_that_goes_on_from_what_was_forgotten_is_kept_like_a_new_one() -> None:
