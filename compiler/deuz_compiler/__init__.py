@@ -75,6 +75,7 @@ from deuz_compiler.selection.budget import AddedBudget, added_budget, exact_rati
 from deuz_compiler.selection.budget import Window as BudgetWindow
 from deuz_compiler.selection.budget import weigh as weigh_shares
 from deuz_compiler.selection.explain import Explanation
+from deuz_compiler.shares import SegmentShare, judged_shares, segment_shares
 from deuz_compiler.standing import (
     Held,
     Reading,
@@ -103,11 +104,9 @@ from deuz_compiler.tokens.estimator import (
 )
 from deuz_compiler.verdict import (
     Baseline,
-    SegmentShare,
     Verdict,
     judge,
     matching_baseline,
-    segment_shares,
     weigh_usage,
 )
 from deuz_compiler.wires.condensing import asks_to_condense
@@ -246,6 +245,7 @@ __all__ = [
     "forget_records",
     "gone_on",
     "judge",
+    "judged_shares",
     "kept_seconds",
     "kept_turns",
     "lift",

@@ -123,16 +123,22 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
     digests = tokens = b""
     if shared is not None and shared.turns > lead:
         old, count = shared.prefix, shared.turns - lead
-        digests = old.digests[: count * DIGEST_BYTES]
-        tokens = old.tokens[: count * TOKEN_BYTES]
-        history_tokens = old.history_tokens
-        # Nothing, in a conversation that merely goes on.
-        if behind := old.tokens[count * TOKEN_BYTES :]:
-            history_tokens -= sum_tokens(behind)
+        digests, tokens, history_tokens = old.digests, old.tokens, old.history_tokens
+        # Nothing is behind it in a conversation that merely goes on.
+        if len(digests) > count * DIGEST_BYTES:
+            history_tokens -= sum_tokens(tokens[count * TOKEN_BYTES :])
+            digests = digests[: count * DIGEST_BYTES]
+            tokens = tokens[: count * TOKEN_BYTES]
     turns, first = envelope.turns, lead + count
     new = turns.tokens[first * TOKEN_BYTES :]
+    model, params, tools, system = _known_head(envelope, shared) or _head(
+        envelope, shared
+    )
     return Prefix(
-        *(_known_head(envelope, shared) or _head(envelope, shared)),
+        model,
+        params,
+        tools,
+        system,
         digests + _halved(turns.digests[first * TURN_DIGEST_BYTES :]),
         tokens + new,
         history_tokens + sum_tokens(new),

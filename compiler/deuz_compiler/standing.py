@@ -9,7 +9,7 @@ Rules:
   and working memory in it, is projected anew.
 """
 
-from collections.abc import Iterator, Sequence
+import struct
 from typing import Any, Protocol
 
 import msgspec
@@ -19,6 +19,7 @@ from deuz_compiler.operations import Append, Bare, Operation
 from deuz_compiler.prefix import DIGEST_BYTES, Prefix
 from deuz_compiler.surface import Block, Element, Operations, Run, Surface
 from deuz_compiler.wires.envelope import Edit, Envelope
+from deuz_compiler.wires.scanner import load_scanner
 from deuz_compiler.wires.turns import TOKEN_BYTES
 
 _SHORT_BYTES = 4096
@@ -44,14 +45,18 @@ class Reading(msgspec.Struct, gc=False):
     version: int = 0
 
 
-class Mark(msgspec.Struct, frozen=True, gc=False):
-    """Where a block stands: behind which turn, at which byte, and between what."""
+class Marks(msgspec.Struct, frozen=True, gc=False):
+    """Where blocks stand, in their order: behind which turn, at which byte.
 
-    turn: int
-    at: int
+    `places` are packed, 8 bytes each; `before` and `behind` frame every text, `digests`
+    are the texts' own.
+    """
+
+    turns: tuple[int, ...]
+    places: bytes
     before: bytes
     behind: bytes
-    digest: bytes
+    digests: tuple[bytes, ...]
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
@@ -62,7 +67,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     read from, if it may be gone on with; `told` is what was told of them, once it was.
     """
 
-    marks: tuple[Mark, ...]
+    marks: Marks
     pieces: tuple[Run | Element, ...]
     ours: tuple[tuple[int, int], ...]
     turns: int
@@ -86,8 +91,8 @@ def standing_of(
 
     `outbound` is its prefix with the surface, `inbound` the plain one.
     """
-    marks = tuple(_marks(surface))
-    if not marks or len(marks) != len(surface.edits) or marks[-1].turn >= turns:
+    marks = _marks(surface)
+    if marks is None or marks.turns[-1] >= turns:
         return None
     pieces = surface.pieces
     return Standing(
@@ -96,23 +101,29 @@ def standing_of(
         surface.ours(envelope.lead),
         turns,
         envelope.lead,
-        len(envelope.turns),
+        len(envelope.turns.kinds),
         inbound,
         outbound,
     )
 
 
-def _marks(surface: Surface) -> Iterator[Mark]:
-    """Yield a mark for each block, up to one that is not in an insertion of its own."""
-    if surface.copies or len(surface.blocks) != len(surface.edits):
-        return
-    for block, edit in zip(surface.blocks, surface.edits, strict=True):
-        text = block.append.text
-        before, found, behind = edit.text.partition(text)
-        if edit.start != edit.end or not found:
-            return
-        digest = xxhash.xxh3_128_digest(text)
-        yield Mark(block.turn, edit.start, before, behind, digest)
+def _marks(surface: Surface) -> Marks | None:
+    """Return where the blocks stand; None where one is no insertion like the others."""
+    blocks, edits = surface.blocks, surface.edits
+    if not blocks or surface.copies or len(blocks) != len(edits):
+        return None
+    texts = [block.append.text for block in blocks]
+    before, _, behind = edits[0].text.partition(texts[0])
+    for text, edit in zip(texts, edits, strict=True):
+        if edit.start != edit.end or edit.text != before + text + behind:
+            return None
+    return Marks(
+        tuple([block.turn for block in blocks]),
+        struct.pack(f"={len(edits)}Q", *[edit.start for edit in edits]),
+        before,
+        behind,
+        tuple(map(xxhash.xxh3_128_digest, texts)),
+    )
 
 
 def put_back(
@@ -122,14 +133,19 @@ def put_back(
 
     None if the operations are not those whose blocks stand: then it is to be projected.
     """
-    blocks = _blocks(operations)
-    if blocks is None or len(blocks) != len(standing.marks):
+    blocks, marks = _blocks(operations), standing.marks
+    if blocks is None or tuple([block.turn for block in blocks]) != marks.turns:
         return None
-    digest_of = xxhash.xxh3_128_digest
-    for mark, block in zip(standing.marks, blocks, strict=True):
-        if block.turn != mark.turn or digest_of(block.append.text) != mark.digest:
-            return None
-    return _surface(standing, envelope, blocks)
+    texts = [block.append.text for block in blocks]
+    if tuple(map(xxhash.xxh3_128_digest, texts)) != marks.digests:
+        return None
+    before, behind = marks.before, marks.behind
+    edits = [
+        Edit(at, at, before + text + behind)
+        for at, text in zip(_numbers(marks.places), texts, strict=True)
+    ]
+    pieces = _pieces(standing, envelope)
+    return Surface(tuple(edits), pieces, tuple(blocks), (), envelope.turns)
 
 
 def put_again(standing: Standing, body: bytes, operations: Operations) -> bytes:
@@ -137,21 +153,35 @@ def put_again(standing: Standing, body: bytes, operations: Operations) -> bytes:
 
     They need not be looked at: these are the very values that stood.
     """
+    marks = standing.marks
+    try:
+        # A block is the last of what its turn has.
+        texts = [operations[turn][-1].text for turn in marks.turns]  # type: ignore[union-attr]  # See below.
+    except AttributeError:
+        texts = [block.append.text for block in _blocks(operations) or ()]
+    scanner = load_scanner()
+    splice = scanner.splice if scanner else _splice
+    return splice(body, marks.places, marks.before, marks.behind, texts)
+
+
+def _splice(
+    body: bytes, places: bytes, before: bytes, behind: bytes, texts: list[bytes]
+) -> bytes:
     # Views of long pieces, which are copied once, into their place; a short one is
     # copied sooner than a view of it is made.
     view = memoryview(body)
     pieces: list[bytes | memoryview] = []
     position = 0
-    for mark in standing.marks:
-        at = mark.at
+    for at, text in zip(_numbers(places), texts, strict=True):
         source = body if at - position < _SHORT_BYTES else view
-        for operation in operations[mark.turn]:
-            if type(operation) is Append:
-                text = operation.text
-                pieces += source[position:at], mark.before, text, mark.behind
+        pieces += source[position:at], before, text, behind
         position = at
     pieces.append(view[position:])
     return b"".join(pieces)
+
+
+def _numbers(places: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"={len(places) // 8}Q", places)
 
 
 def stays(standing: Standing, envelope: Envelope) -> Surface:
@@ -159,19 +189,8 @@ def stays(standing: Standing, envelope: Envelope) -> Surface:
     return Surface((), _pieces(standing, envelope), (), (), envelope.turns)
 
 
-def _surface(
-    standing: Standing, envelope: Envelope, blocks: Sequence[Block]
-) -> Surface:
-    edits = [
-        Edit(at := mark.at, at, mark.before + block.append.text + mark.behind)
-        for mark, block in zip(standing.marks, blocks, strict=True)
-    ]
-    pieces = _pieces(standing, envelope)
-    return Surface(tuple(edits), pieces, tuple(blocks), (), envelope.turns)
-
-
 def _pieces(standing: Standing, envelope: Envelope) -> tuple[Run | Element, ...]:
-    first, count = standing.marks[-1].turn + 1, len(envelope.turns)
+    first, count = standing.marks.turns[-1] + 1, len(envelope.turns.kinds)
     return (*standing.pieces, Run(first, count)) if first < count else standing.pieces
 
 
@@ -189,18 +208,21 @@ def _blocks(operations: Operations) -> list[Block] | None:
 
 def prefix_again(standing: Standing, inbound: Prefix) -> Prefix:
     """Return the prefix with what was put back; `inbound` is the plain one."""
-    old, plain = standing.outbound, standing.inbound
-    left = standing.count - standing.turns
-    own = standing.turns - standing.lead
-    kept = old.count - left
-    return msgspec.structs.replace(
-        inbound,
-        digests=old.digests[: kept * DIGEST_BYTES]
-        + inbound.digests[own * DIGEST_BYTES :],
-        tokens=old.tokens[: kept * TOKEN_BYTES] + inbound.tokens[own * TOKEN_BYTES :],
-        history_tokens=inbound.history_tokens
-        + old.history_tokens
-        - plain.history_tokens,
+    old, own = standing.outbound, standing.turns - standing.lead
+    digests, tokens = old.digests, old.tokens
+    # None, where the last request merely goes on.
+    if left := standing.count - standing.turns:
+        digests = digests[: -left * DIGEST_BYTES]
+        tokens = tokens[: -left * TOKEN_BYTES]
+    return Prefix(
+        inbound.model,
+        inbound.params,
+        inbound.tools,
+        inbound.system,
+        digests + inbound.digests[own * DIGEST_BYTES :],
+        tokens + inbound.tokens[own * TOKEN_BYTES :],
+        inbound.history_tokens + old.history_tokens - standing.inbound.history_tokens,
+        inbound.is_params_last,
     )
 
 
@@ -218,7 +240,7 @@ def gone_on(
     `turns` is how many of its turns it is asked of. All of them hold what they held at
     its reading, where it has one, and nothing else.
     """
-    if standing.marks[-1].turn >= turns:
+    if standing.marks.turns[-1] >= turns:
         return None
     reading = standing.reading
     return Standing(
@@ -227,7 +249,7 @@ def gone_on(
         standing.ours,
         turns,
         standing.lead,
-        len(envelope.turns),
+        len(envelope.turns.kinds),
         inbound,
         outbound,
         reading and _cut(reading, turns),
@@ -237,7 +259,7 @@ def gone_on(
 
 def standing_up_to(standing: Standing, turns: int) -> Standing | None:
     """Return what stands on the first turns alone; None if that is not all."""
-    if standing.marks[-1].turn >= turns:
+    if standing.marks.turns[-1] >= turns:
         return None
     reading = standing.reading
     left = reading and _cut(reading, turns)

@@ -50,15 +50,6 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     missed_tokens: int | None = None
 
 
-class SegmentShare(msgspec.Struct, frozen=True, gc=False):
-    """Estimated tokens of one prefix segment: reused, lost to a break, or new."""
-
-    segment: str
-    reused_tokens: int
-    lost_tokens: int
-    new_tokens: int
-
-
 class Baseline(msgspec.Struct, frozen=True, gc=False):
     """A prefix the provider has seen: as the client sent it and as it was forwarded.
 
@@ -79,7 +70,8 @@ class Baseline(msgspec.Struct, frozen=True, gc=False):
     entries: int = 0
 
 
-Ours = Sequence[tuple[int, int]]
+_UNCHANGED, _EXTENDED = Verdict("unchanged"), Verdict("extended")
+
 # Gives the kept text of a segment by its digest, or None.
 KeptText = Callable[[bytes], bytes | None]
 
@@ -99,26 +91,27 @@ def judge(
     if not baselines:
         return Verdict("first")
     latest = baselines[0]
-    structural = _relation(latest, current)
-    if (
-        structural != "broken"
-        or (difference := first_difference(latest.outbound, current.outbound)) is None
-    ):
-        return Verdict(structural)
-    if any(_relation(other, current) != "broken" for other in baselines[1:]):
+    difference = first_difference(latest.outbound, current.outbound)
+    if difference is None:
+        old, new = latest.outbound, current.outbound
+        return _UNCHANGED if len(old.digests) == len(new.digests) else _EXTENDED
+    if _is_end(difference, current):
+        return Verdict("shortened")
+    if any(_is_intact(other, current) for other in baselines[1:]):
         return Verdict("returned")
     return _explain_break(
         latest, current, difference, body=body, kept=kept, own_cause=own_cause
     )
 
 
-def _relation(old: Baseline, new: Baseline) -> str:
+def _is_intact(old: Baseline, new: Baseline) -> bool:
     difference = first_difference(old.outbound, new.outbound)
-    if difference is None:
-        is_same = len(old.outbound.digests) == len(new.outbound.digests)
-        return "unchanged" if is_same else "extended"
-    is_end = difference.index == new.outbound.count
-    return "shortened" if difference.segment == "turn" and is_end else "broken"
+    return difference is None or _is_end(difference, new)
+
+
+def _is_end(difference: Difference, new: Baseline) -> bool:
+    """Tell whether all that there is stood there before, and more."""
+    return difference.segment == "turn" and difference.index == new.outbound.count
 
 
 def _explain_break(
@@ -131,7 +124,7 @@ def _explain_break(
     own_cause: str | None,
 ) -> Verdict:
     lost = _lost_tokens(latest, current.outbound, difference)
-    if _relation_inbound(latest, current) != "broken":
+    if first_difference(latest.inbound, current.inbound) is None:
         return Verdict(
             "broken",
             difference.segment,
@@ -145,11 +138,6 @@ def _explain_break(
     return Verdict(
         "broken", difference.segment, cause, owner, index, offset, lost_tokens=lost
     )
-
-
-def _relation_inbound(old: Baseline, new: Baseline) -> str:
-    difference = first_difference(old.inbound, new.inbound)
-    return "extended" if difference is None else "broken"
 
 
 def _lost_tokens(latest: Baseline, new: Prefix, difference: Difference) -> int:
@@ -209,7 +197,7 @@ def matching_baseline(
     `verdict` is the request's own, judged by these baselines.
     """
     if verdict.verdict == "returned":
-        return next(b for b in baselines[1:] if _relation(b, current) != "broken")
+        return next(b for b in baselines[1:] if _is_intact(b, current))
     return baselines[0] if baselines else None
 
 
@@ -245,81 +233,3 @@ def _expected_tokens(verdict: Verdict, latest: Baseline | None) -> int | None:
     if verdict.verdict in ("extended", "unchanged"):
         return latest.frontier_tokens
     return None
-
-
-def segment_shares(
-    latest: Baseline | None, current: Prefix, ours: Ours = ()
-) -> tuple[SegmentShare, ...]:
-    """Split the request's tokens by segment into reused, lost and new.
-
-    Lost is what stood in the baseline too, but behind the break; `ours` are place and
-    tokens of each element of the history that the sidecar added, in their order.
-    """
-    if latest is None:
-        return _all_new(current, ours)
-    old = latest.outbound
-    difference = first_difference(old, current)
-    if difference is None:
-        heads = (
-            SegmentShare("tools", current.tools.tokens, 0, 0),
-            SegmentShare("system", current.system.tokens, 0, 0),
-        )
-        return (*heads, *_history_shares(current, old.count, old.count, ours))
-    shares = []
-    for name in ("tools", "system"):
-        segment = current.head(name)
-        is_reused = _is_before(name, difference, current)
-        lost = 0 if is_reused else min(segment.tokens, old.head(name).tokens)
-        reused = segment.tokens if is_reused else 0
-        new = segment.tokens - reused - lost
-        shares.append(SegmentShare(name, reused, lost, new))
-    reused_end = difference.index if difference.segment == "turn" else 0
-    known = min(old.count, current.count)
-    return (*shares, *_history_shares(current, reused_end, known, ours))
-
-
-def _all_new(current: Prefix, ours: Ours) -> tuple[SegmentShare, ...]:
-    added = _added_tokens(ours, 0, current.count) if ours else 0
-    return (
-        SegmentShare("tools", 0, 0, current.tools.tokens),
-        SegmentShare("system", 0, 0, current.system.tokens),
-        SegmentShare("turns", 0, 0, current.history_tokens - added),
-        SegmentShare("context", 0, 0, added),
-    )
-
-
-def _is_before(name: str, difference: Difference, prefix: Prefix) -> bool:
-    order = (*prefix.order, "turn")
-    return order.index(name) < order.index(difference.segment)
-
-
-def _history_shares(
-    current: Prefix, reused_end: int, known: int, ours: Ours
-) -> tuple[SegmentShare, ...]:
-    """Split a history that is reused up to one element, and known up to another."""
-    # New and lost are few as a rule: what is reused is the rest, however long.
-    new = current.tokens_from(known)
-    lost = current.tokens_between(reused_end, known) if reused_end < known else 0
-    reused = current.history_tokens - new - lost
-    if not ours:
-        turns = SegmentShare("turns", reused, lost, new)
-        return (turns, SegmentShare("context", 0, 0, 0))
-    context = (
-        _added_tokens(ours, 0, reused_end),
-        _added_tokens(ours, reused_end, known),
-        _added_tokens(ours, known, current.count),
-    )
-    whole = (reused, lost, new)
-    own = (total - added for total, added in zip(whole, context, strict=True))
-    return (SegmentShare("turns", *own), SegmentShare("context", *context))
-
-
-def _added_tokens(ours: Ours, start: int, end: int) -> int:
-    """Sum the tokens of what the sidecar added from `start` to `end`."""
-    first, last = ours[0][0], ours[-1][0]
-    # Nearly always all that stands there stood there before.
-    if start >= end or last < start:
-        return 0
-    if start <= first and last < end:
-        return sum([tokens for _, tokens in ours])
-    return sum([tokens for place, tokens in ours if start <= place < end])

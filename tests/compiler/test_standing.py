@@ -35,6 +35,7 @@ from deuz_compiler import (
     stays,
     with_surface,
 )
+from deuz_compiler import standing as module
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
@@ -113,6 +114,11 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
 
     assert put_back(known, envelope, held) == surface
     assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "load_scanner", lambda: None)
+        assert put_again(known, envelope.body, held) == lower(
+            envelope.body, surface.edits
+        )
     assert stays(known, envelope).elements == surface.elements
     assert prefix_again(known, inbound) == shown
     assert known.ours == surface.ours(envelope.lead)
@@ -138,7 +144,7 @@ def test_what_stood_before_is_put_back_as_projecting_anew_gives(
     assert put_back(known, envelope, held) == surface
     assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
     assert prefix_again(known, plain_prefix(envelope)) == shown
-    assert standing_up_to(later, later.marks[-1].turn) is None
+    assert standing_up_to(later, later.marks.turns[-1]) is None
 
 
 def test_a_turn_that_stays_bare_changes_nothing_that_stands() -> None:
@@ -190,6 +196,26 @@ def test_a_block_of_two_insertions_does_not_stand() -> None:
     held: Held = {0: (block(form=PART),)}
 
     assert standing(body, held, turns=3, wire="anthropic") is None
+
+
+def test_what_was_bare_first_is_put_again_as_it_is_put_back() -> None:
+    held: Held = {1: (Bare(), block()), 3: (block("other"), Bare())}
+    known = standing_on(HISTORY, held)
+    envelope, surface, _ = laid(chat_body(GROWN), held, "openai_chat")
+
+    assert put_back(known, envelope, held) == surface
+    assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
+
+
+def test_blocks_that_are_framed_in_other_ways_do_not_stand() -> None:
+    listed = {"role": "user", "content": [{"type": "text", "text": "c"}]}
+    body = anthropic_body([user("a"), assistant("b"), listed])
+    one: Held = {0: (block(form=TURN),)}
+    other: Held = {2: (block(form=PART),)}
+
+    assert standing(body, one, turns=3, wire="anthropic") is not None
+    assert standing(body, other, turns=3, wire="anthropic") is not None
+    assert standing(body, {**one, **other}, turns=3, wire="anthropic") is None
 
 
 def test_a_stub_with_as_many_edits_as_there_are_blocks_does_not_stand() -> None:

@@ -2,44 +2,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deuz_compiler import (
-    Append,
     Baseline,
-    SegmentShare,
+    Operation,
     Usage,
     Verdict,
     judge,
-    lift,
-    matching_baseline,
-    plain_prefix,
-    project,
-    segment_shares,
     weigh_usage,
-    with_surface,
 )
 from deuz_compiler.causes import CAUSES
 from deuz_compiler.verdict import OWNERS
+from deuz_testing.baselines import BLOCK, TURNS, baseline, body
 from deuz_testing.bodies import anthropic_body, assistant, user
-
-TURNS = [user("a" * 400), assistant("b" * 400), user("c" * 400)]
-BLOCK = Append(b"block " * 20, (), 40)
-
-
-def baseline(
-    body: bytes,
-    *,
-    operations: dict[int, tuple[Append, ...]] | None = None,
-    frontier: int | None = None,
-) -> Baseline:
-    envelope = lift("anthropic", body)
-    inbound = plain_prefix(envelope)
-    laid = project(envelope, operations or {}, lambda wire, raw, part: (0, 0))
-    return Baseline(
-        inbound, with_surface(inbound, envelope, laid), 1000.0, 300.0, frontier
-    )
 
 
 def verdict(
@@ -52,10 +27,6 @@ def verdict(
 ) -> Verdict:
     kept = (texts or {}).get
     return judge(old, new, body=body, kept=kept, own_cause=own_cause)
-
-
-def body(turns: Sequence[dict[str, object]] = TURNS, **members: object) -> bytes:
-    return anthropic_body(turns, **{"system": "S", "tools": [{"name": "t"}], **members})
 
 
 @pytest.mark.parametrize(
@@ -160,27 +131,6 @@ def test_a_segment_that_is_gone_has_no_place() -> None:
     assert (found.segment, found.offset) == ("system", None)
 
 
-def test_shares_are_told_against_the_prefix_that_returned() -> None:
-    latest, older = (baseline(body(system=f"{mode} mode")) for mode in ("plan", "act"))
-    other, current = baseline(body()), baseline(body())
-    known = [latest, older, other]
-
-    reference = matching_baseline(known, current, verdict(known, current))
-
-    assert reference == other
-    shares = segment_shares(reference, current.outbound)
-    assert sum(share.lost_tokens for share in shares) == 0
-
-
-def test_shares_are_told_against_the_latest_prefix_where_none_returned() -> None:
-    latest, current = baseline(body(system="plan mode")), baseline(body())
-    broken = verdict([latest], current)
-
-    assert matching_baseline([latest], current, broken) == latest
-    assert matching_baseline([latest], latest, Verdict("unchanged")) == latest
-    assert matching_baseline([], current, Verdict("first")) is None
-
-
 def test_a_block_that_vanished_is_our_break_though_the_client_went_on() -> None:
     before = baseline(body(), operations={0: (BLOCK,)})
     longer = [*TURNS, assistant("d"), user("e")]
@@ -204,7 +154,7 @@ def test_a_deliberate_change_of_ours_has_its_own_cause() -> None:
 
 
 def test_a_block_that_stays_where_it_was_extends_the_prefix() -> None:
-    operations: dict[int, tuple[Append, ...]] = {0: (BLOCK,)}
+    operations: dict[int, tuple[Operation, ...]] = {0: (BLOCK,)}
     before = baseline(body(), operations=operations)
     longer = [*TURNS, assistant("d"), user("e")]
 
@@ -262,56 +212,6 @@ def test_a_break_expects_nothing_of_the_cache() -> None:
     assert weigh_usage(broken, latest, usage(0), now=1010.0) == broken
 
 
-def test_shares_of_an_extended_prefix_are_reused_and_new() -> None:
-    before = baseline(body())
-    after = baseline(body([*TURNS, assistant("d"), user("e")])).outbound
-
-    shares = segment_shares(before, after)
-
-    tools, system, turns, context = shares
-    assert (tools.lost_tokens, tools.new_tokens) == (0, 0)
-    assert system.reused_tokens == after.system.tokens
-    assert turns == SegmentShare(
-        "turns", before.outbound.tokens_from(0), 0, after.tokens_from(3)
-    )
-    assert context == SegmentShare("context", 0, 0, 0)
-
-
-def test_shares_behind_a_break_are_lost_up_to_their_old_size() -> None:
-    before = baseline(body())
-    after = baseline(body(system="S and much more " * 20)).outbound
-
-    tools, system, turns, _ = segment_shares(before, after)
-
-    assert tools.reused_tokens == after.tools.tokens
-    assert system.lost_tokens == before.outbound.system.tokens
-    assert system.new_tokens == after.system.tokens - system.lost_tokens
-    assert turns == SegmentShare("turns", 0, after.tokens_from(0), 0)
-
-
-def test_shares_of_a_first_request_are_all_new() -> None:
-    after = baseline(body(), operations={0: (BLOCK,)}).outbound
-
-    shares = segment_shares(None, after, [(1, 40)])
-
-    assert sum(s.new_tokens for s in shares) == after.total_tokens
-    assert shares[3] == SegmentShare("context", 0, 0, 40)
-
-
-def test_shares_of_what_we_added_are_told_apart_from_the_client_s() -> None:
-    before = baseline(body(), operations={0: (BLOCK,)})
-    turns = [*TURNS, user("more")]
-    after = baseline(body(turns), operations={0: (BLOCK,)}).outbound
-    place, tokens = 1, after.token_counts()[1]
-
-    shares = segment_shares(before, after, [(place, tokens)])
-
-    context = SegmentShare("context", tokens, 0, 0)
-    known = before.outbound.history_tokens
-    new = after.history_tokens - known
-    assert shares[2:] == (SegmentShare("turns", known - tokens, 0, new), context)
-
-
 def test_own_causes_and_owners_are_of_the_closed_lists() -> None:
     assert {"overflow_recovery", "ledger_lost", "sidecar_changed"} <= set(CAUSES)
     assert {"client", "sidecar", "ttl", "provider", "parameter"} <= set(OWNERS)
@@ -324,24 +224,3 @@ def test_a_parameter_that_spoils_the_history_alone_costs_the_history_alone() -> 
 
     assert (told.segment, told.owner) == ("params", "parameter")
     assert told.lost_tokens == old.outbound.history_tokens
-    shares = segment_shares(old, baseline(body(tool_choice={"type": "any"})).outbound)
-    assert [share.lost_tokens > 0 for share in shares] == [False, False, True, False]
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 9)), max_size=5),
-    st.integers(1, 6),
-    st.integers(1, 6),
-)
-def test_shares_of_what_we_added_are_those_of_their_places(
-    ours: list[tuple[int, int]], before: int, after: int
-) -> None:
-    turns = [turn for _ in range(6) for turn in (user("q"), assistant("a"))]
-    old, new = baseline(body(turns[: 2 * before])), baseline(body(turns[: 2 * after]))
-    shared = min(before, after) * 2
-
-    *_, context = segment_shares(old, new.outbound, sorted(ours))
-
-    reused = sum(tokens for place, tokens in ours if place < shared)
-    added = sum(t for place, t in ours if shared <= place < new.outbound.count)
-    assert context == SegmentShare("context", reused, 0, added)

@@ -1206,8 +1206,85 @@ static PyObject *holds(PyObject *module, PyObject *arguments)
     Py_RETURN_FALSE;
 }
 
+/* Return one of the numbers in a column. */
+static uint64_t number_at(const char *column, Py_ssize_t at)
+{
+    uint64_t number;
+    memcpy(&number, column + at * (Py_ssize_t)sizeof number, sizeof number);
+    return number;
+}
+
+static uint8_t *write_bytes(uint8_t *out, const char *text, Py_ssize_t size)
+{
+    memcpy(out, text, (size_t)size);
+    return out + size;
+}
+
+/* Return how much longer a body gets by these texts and their frames, if they are bytes
+   and there is one for each place, and the places are in order; -1 with an error if not. */
+static Py_ssize_t added_size(PyObject *texts, const char *places, Py_ssize_t count,
+                             Py_ssize_t frame_size, Py_ssize_t body_size)
+{
+    Py_ssize_t added = 0, size;
+    uint64_t last = 0;
+    char *text;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint64_t place = number_at(places, i);
+        if (place < last || place > (uint64_t)body_size) {
+            PyErr_SetString(PyExc_ValueError, "splice: not places of the body, in order");
+            return -1;
+        }
+        last = place;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(texts, i), &text, &size) < 0)
+            return -1;
+        if (size + frame_size > PY_SSIZE_T_MAX - body_size - added) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        added += size + frame_size;
+    }
+    return added;
+}
+
+/* Return the body with a text in each of the places, all in the same frame. */
+static PyObject *splice(PyObject *module, PyObject *arguments)
+{
+    const char *body, *places, *before, *behind;
+    Py_ssize_t size, places_size, before_size, behind_size, count, added, last = 0;
+    PyObject *texts, *spliced;
+    uint8_t *out;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y#y#y#y#O!", &body, &size, &places, &places_size,
+                          &before, &before_size, &behind, &behind_size, &PyList_Type,
+                          &texts))
+        return NULL;
+    count = PyList_Size(texts);
+    if (places_size % 8 || places_size / 8 != count) {
+        PyErr_SetString(PyExc_ValueError, "splice: not as many texts as places");
+        return NULL;
+    }
+    added = added_size(texts, places, count, before_size + behind_size, size);
+    if (added < 0)
+        return NULL;
+    spliced = column((size_t)(size + added), 1, &out);
+    for (Py_ssize_t i = 0; spliced && i < count; i++) {
+        Py_ssize_t place = (Py_ssize_t)number_at(places, i), text_size;
+        char *text;
+        PyBytes_AsStringAndSize(PyList_GetItem(texts, i), &text, &text_size);
+        out = write_bytes(out, body + last, place - last);
+        out = write_bytes(out, before, before_size);
+        out = write_bytes(out, text, text_size);
+        out = write_bytes(out, behind, behind_size);
+        last = place;
+    }
+    if (spliced)
+        write_bytes(out, body + last, size - last);
+    return spliced;
+}
+
 static PyMethodDef methods[] = {
     {"holds", holds, METH_VARARGS, "See scanner.py."},
+    {"splice", splice, METH_VARARGS, "See scanner.py."},
     {"scan", scan, METH_VARARGS, "See scanner.py."},
     {"links", links, METH_VARARGS, "See scanner.py."},
     {"starts", starts, METH_VARARGS, "See scanner.py."},

@@ -49,6 +49,11 @@ Holds = Callable[[bytes, int, int, bytes], bool]
 whether one of these stands there.
 """
 
+Splice = Callable[[bytes, bytes, bytes, bytes, list[bytes]], bytes]
+"""Takes a body, packed places in it of 8 bytes each, in order, what stands ahead of and
+behind each text, and a text for each place. Returns the body with them.
+"""
+
 
 class Scanner(msgspec.Struct, frozen=True, gc=False):
     """What was compiled."""
@@ -58,6 +63,7 @@ class Scanner(msgspec.Struct, frozen=True, gc=False):
     starts: Starts
     link_behind: LinkBehind
     holds: Holds
+    splice: Splice
 
 
 @lru_cache(maxsize=2)
@@ -71,6 +77,7 @@ def load_scanner(name: str = _NAME) -> Scanner | None:
             module.starts,
             module.link_behind,
             module.holds,
+            module.splice,
         )
     except (ImportError, AttributeError):
         # Not built, or built from an earlier source.

@@ -26,15 +26,14 @@ from deuz_compiler import (
     Surface,
     Verdict,
     judge,
+    judged_shares,
     lower,
-    matching_baseline,
     part_span,
     plain_prefix,
     prefix_again,
     project,
     put_again,
     put_back,
-    segment_shares,
     stays,
     was_redacted,
     was_unfolded,
@@ -170,7 +169,6 @@ def lay_out(
     if operations or passing is not None:
         shown = _shown(call, operations, inbound, passing, reading)
     surface, outbound = shown.surface, shown.outbound or inbound
-    is_changed = outbound is not inbound
     sighting = runtime.tracker.sight(
         call.chain[envelope.lead :],
         inbound,
@@ -183,21 +181,17 @@ def lay_out(
         # What was missing has come back, and breaks the prefix a second time.
         own_cause = _LEDGER_LOST
     laid = _Laid(envelope, surface, operations, own_cause)
-    tried = _tried(call, inbound, laid)
     verdict = _judged(laid, baselines, current, runtime)
-    reference = matching_baseline(baselines, current, verdict)
-    tried_verdict = None
-    if tried is not None:
-        tried_verdict = _judged(
-            laid,
-            tried_baselines(baselines),
-            replace(current, outbound=tried),
-            runtime,
-        )
-    # The first ones in the order of the fields: by name, each is looked for.
-    body = envelope.body
+    tried = tried_verdict = None
+    if call.target.mode == "shadow" and call.identity.is_known:
+        tried = with_surface(inbound, envelope, surface) if surface.edits else inbound
+        current_tried = replace(current, outbound=tried)
+        before = tried_baselines(baselines)
+        tried_verdict = _judged(laid, before, current_tried, runtime)
+    is_changed, body = outbound is not inbound, envelope.body
     if is_changed:
         body = shown.body or lower(body, surface.edits)
+    # In the order of the fields: by name, each is looked for.
     return Compiled(
         body,
         surface,
@@ -205,7 +199,7 @@ def lay_out(
         outbound,
         sighting,
         verdict,
-        segment_shares(reference, outbound, shown.ours),
+        judged_shares(verdict, baselines, current, shown.ours),
         operations,
         passthrough=None if is_changed else call.passthrough,
         tail=tail,
@@ -267,15 +261,6 @@ class _Laid(msgspec.Struct, frozen=True):
     surface: Surface
     operations: Operations
     own_cause: str | None
-
-
-def _tried(call: Call, inbound: Prefix, laid: _Laid) -> Prefix | None:
-    """Return what would be sent, where the mode only tries; None in any other mode."""
-    if call.target.mode != "shadow" or not call.identity.is_known:
-        return None
-    if not laid.surface.edits:
-        return inbound
-    return with_surface(inbound, laid.envelope, laid.surface)
 
 
 def _judged(

@@ -1,6 +1,8 @@
+import struct
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -192,6 +194,56 @@ def test_what_is_no_part_of_the_text_is_not_searched(part: tuple[int, int]) -> N
     assert BUILT is not None
     with pytest.raises(ValueError, match="holds"):
         BUILT.holds(b"abc", *part, b"a\0")
+
+
+@given(
+    st.binary(max_size=90),
+    st.lists(st.tuples(st.integers(0, 90), st.binary(max_size=40)), max_size=6),
+    st.binary(max_size=9),
+    st.binary(max_size=9),
+)
+def test_texts_are_spliced_in_at_their_places(
+    body: bytes, marked: list[tuple[int, bytes]], before: bytes, behind: bytes
+) -> None:
+    assert BUILT is not None
+    places = sorted(min(at, len(body)) for at, _ in marked)
+    texts = [text for _, text in marked]
+    expected, last = b"", 0
+    for at, text in zip(places, texts, strict=True):
+        expected += body[last:at] + before + text + behind
+        last = at
+
+    column = struct.pack(f"={len(places)}Q", *places)
+
+    assert BUILT.splice(body, column, before, behind, texts) == expected + body[last:]
+
+
+@pytest.mark.parametrize(
+    ("places", "texts", "fault"),
+    [
+        ((4,), [b"a"], "in order"),
+        ((2**64 - 1,), [b"a"], "in order"),
+        ((2, 1), [b"a", b"b"], "in order"),
+        ((1,), [], "as many"),
+        ((), [b"a"], "as many"),
+        ((1,), ["a"], "bytes"),
+        ((1,), (b"a",), "list"),
+    ],
+)
+def test_nothing_is_spliced_in_where_there_is_no_place_for_it(
+    places: tuple[int, ...], texts: Any, fault: str
+) -> None:
+    assert BUILT is not None
+    column = struct.pack(f"={len(places)}Q", *places)
+
+    with pytest.raises((ValueError, TypeError), match=fault):
+        BUILT.splice(b"abc", column, b"<", b">", texts)
+
+
+def test_a_column_that_ends_within_a_place_is_refused() -> None:
+    assert BUILT is not None
+    with pytest.raises(ValueError, match="as many"):
+        BUILT.splice(b"abc", bytes(9), b"<", b">", [b"a"])
 
 
 @pytest.mark.parametrize("sizes", [(7, 16, 16), (8, 15, 16), (8, 16, 17)])
