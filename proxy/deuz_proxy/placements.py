@@ -5,8 +5,10 @@ Rules:
 - Blocks that were put back are told as they were the last time.
 """
 
+from collections.abc import Sequence
+
 from deuz_compiler import Append, TailCopy
-from deuz_proxy.calls import Call, Compiled
+from deuz_proxy.calls import ByTurn, Call, Compiled
 from deuz_proxy.observe.events import Placement
 
 _PLACED = "placed"
@@ -31,7 +33,8 @@ def tell_placements(
         return "dropped" if is_dropped else word
 
     stays, comes = state(_PLACED, is_new=False), state(_PLACED, is_new=True)
-    blocks = _tell_blocks(compiled, stays, comes)
+    appended = [(block.turn, block.append) for block in surface.blocks]
+    blocks = _tell_blocks(appended, pending, stays, comes)
     copies = [
         _told(each.turn, each.copy, each.copy.records, is_new=is_new, state=told)
         for each in surface.copies
@@ -47,30 +50,33 @@ def tell_placements(
     return (*blocks, *copies, ends)
 
 
-def tell_again(compiled: Compiled) -> tuple[Placement, ...]:
-    """Return what is told of blocks that were put back, now and the next time."""
-    standing = compiled.standing
-    told: tuple[Placement, ...] = standing.told if standing is not None else ()
-    return told or _tell_blocks(compiled, _PLACED, _PLACED)
-
-
-def _tell_blocks(compiled: Compiled, stays: str, comes: str) -> tuple[Placement, ...]:
-    if compiled.surface is None:
-        return ()
-    # Each request of a conversation tells those of before again: no call for each.
-    pending = compiled.pending
+def tell_stood(operations: ByTurn) -> tuple[Placement, ...]:
+    """Return what is told of blocks that stood before, of operations in their order."""
     blocks = [
+        (turn, operation)
+        for turn, held in operations.items()
+        for operation in held
+        if type(operation) is Append
+    ]
+    return _tell_blocks(blocks, {}, _PLACED, _PLACED)
+
+
+def _tell_blocks(
+    blocks: Sequence[tuple[int, Append]], pending: ByTurn, stays: str, comes: str
+) -> tuple[Placement, ...]:
+    # Each request of a conversation tells those of before again: no call for each.
+    told = [
         Placement(
-            block.turn,
-            tuple([f"{r.source}/{r.record_id}" for r in block.append.records]),
-            block.append.tokens,
-            is_new := block.turn in pending,
-            block.append.form,
+            turn,
+            tuple([f"{r.source}/{r.record_id}" for r in append.records]),
+            append.tokens,
+            is_new := turn in pending,
+            append.form,
             comes if is_new else stays,
         )
-        for block in compiled.surface.blocks
+        for turn, append in blocks
     ]
-    return tuple(blocks)
+    return tuple(told)
 
 
 def _told(

@@ -88,7 +88,8 @@ class Ledger(Protocol):
     `read` answers one tuple for each key, empty where nothing is stored, in one round
     trip. `read_here` answers at once; None where that is to be waited for. `known` is
     what it answered to the first of these keys before: where it holds the same there,
-    and nothing at other keys, the answer has its very `held`. `commit` replaces what
+    and nothing at other keys, the answer has its very `held`. `held_here` answers the
+    same, to be gone on with: it is no use of it, and not told. `commit` replaces what
     a key holds; but that a turn stays bare is only kept where nothing is, and an equal
     commit changes nothing. `rewrite` changes every entry, which is no use of it, and
     returns how many operations are other ones now.
@@ -100,6 +101,7 @@ class Ledger(Protocol):
     def read_here(
         self, keys: Sequence[bytes], known: Reading | None = None
     ) -> Reading | None: ...
+    def held_here(self, keys: Sequence[bytes]) -> Reading | None: ...
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]: ...
     async def commit(
         self, operations: Mapping[bytes, tuple[Operation, ...]]

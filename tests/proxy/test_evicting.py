@@ -180,6 +180,9 @@ class Changing:
     def read_here(self, keys: Any) -> None:
         """Say that it is to be waited for."""
 
+    def held_here(self, keys: Any) -> None:
+        """Say so here, too."""
+
     async def read(self, keys: Any) -> list[tuple[Operation, ...]]:
         found = await self._inner.read(keys)
         return [

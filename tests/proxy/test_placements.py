@@ -1,9 +1,9 @@
 import pytest
 
-from deuz_compiler import Append, PlacedRecord, Surface
+from deuz_compiler import Append, Bare, PlacedRecord, Surface
 from deuz_compiler.surface import Block
 from deuz_proxy.calls import Call, Compiled
-from deuz_proxy.placements import tell_again, tell_placements
+from deuz_proxy.placements import tell_placements, tell_stood
 from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.conversation import admitted
 from deuz_testing.line import Told, make_config, make_runtime
@@ -43,4 +43,10 @@ async def test_without_a_surface_nothing_is_told() -> None:
     call = await call_in("compile")
 
     assert tell_placements(call, Compiled(b""), is_accepted=True) == ()
-    assert tell_again(Compiled(b"")) == ()
+
+
+async def test_what_stood_before_is_told_as_on_the_surface_that_it_stands_on() -> None:
+    compiled = Compiled(b"", SURFACE)
+    told = tell_placements(await call_in("compile"), compiled, is_accepted=True)
+
+    assert tell_stood({0: (OLD,), 1: (Bare(),), 2: (NEW, Bare())}) == told

@@ -141,6 +141,9 @@ class BrokenLedger:
     def read_here(self, keys: Sequence[bytes]) -> None:
         """Say that it is to be waited for."""
 
+    def held_here(self, keys: Sequence[bytes]) -> None:
+        """Say so here, too."""
+
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         if self.reads:
             raise StoreFailed(store="test", operation="read")
@@ -249,6 +252,9 @@ class OddLedger:
 
     def read_here(self, keys: Sequence[bytes]) -> None:
         """Say that it is to be waited for."""
+
+    def held_here(self, keys: Sequence[bytes]) -> None:
+        """Say so here, too."""
 
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         raise ZeroDivisionError("secret")

@@ -44,6 +44,7 @@ from deuz_proxy.errors import ContextRefused
 from deuz_proxy.evicting import UNEXPLAINED, tell_evicted
 from deuz_proxy.observe.events import Compile
 from deuz_proxy.offers import compile_gathered, describe_compile, make_block
+from deuz_proxy.placements import tell_stood
 from deuz_proxy.predicting import tried_baselines
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.tails import copy_of, make_tail
@@ -241,10 +242,14 @@ def _shown(
         if before is not None and reading is not None and reading.held is before.held:
             body = put_again(standing, envelope.body, operations)
             surface = stays(standing, envelope)
+            if not standing.told:
+                standing = replace(standing, told=tell_stood(operations))
             return _Shown(surface, again, standing.ours, standing, body)
         back = put_back(standing, envelope, operations)
         if back is not None:
-            standing = replace(standing, reading=reading, told=())
+            # What may be new is told when it is known what became of it.
+            told = () if reading is None else tell_stood(operations)
+            standing = replace(standing, reading=reading, told=told)
             return _Shown(back, again, standing.ours, standing)
     ending = passing.ending if passing else None
     surface = project(envelope, operations, part_span, ending=ending)

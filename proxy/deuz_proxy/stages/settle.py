@@ -16,6 +16,7 @@ from deuz_compiler import (
     Baseline,
     Envelope,
     Prefix,
+    Reading,
     ReplyFacts,
     Standing,
     Usage,
@@ -39,9 +40,10 @@ from deuz_proxy.observe.events import (
 )
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import Seen, observe_overflow
-from deuz_proxy.placements import tell_again, tell_placements
+from deuz_proxy.placements import tell_placements
 from deuz_proxy.predicting import predict_call
 from deuz_proxy.runtime import Runtime
+from deuz_proxy.undecided import undecided_turns
 
 # Bounds are the operator's: what they put out is ours to tell, and no fault.
 _DELIBERATE = ("overflow_recovery", "record_forgotten", "evicted")
@@ -81,6 +83,9 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         resumed=call.resumed,
     )
     standing = _standing(envelope, compiled, turns=len(progress.keys))
+    if standing is not None and compiled.standing is None and is_kept:
+        reading = _held(call, compiled, standing, runtime)
+        standing = replace(standing, reading=reading)
     runtime.checkpoints.keep(starts, progress, standing, resumed=call.resumed)
     if compiled.sighting is None or call.is_apart:
         return
@@ -116,9 +121,30 @@ def _standing(envelope: Envelope, compiled: Compiled, *, turns: int) -> Standing
         return None
     prefixes = inbound, outbound
     if (known := compiled.standing) is not None:
-        told = tell_again(compiled)
-        return gone_on(known, envelope, *prefixes, turns=turns, told=told)
+        return gone_on(known, envelope, *prefixes, turns=turns, told=known.told)
     return standing_of(envelope, compiled.surface, *prefixes, turns=turns)
+
+
+def _held(
+    call: Call, compiled: Compiled, standing: Standing, runtime: Runtime
+) -> Reading | None:
+    """Return what the ledger now holds of the history, if it is what stands there.
+
+    The next request goes on with it as with what was read at one that asks nothing.
+    """
+    envelope, operations = call.envelope, compiled.operations
+    if envelope is None or call.is_condensing or undecided_turns(envelope, operations):
+        return None
+    reading = runtime.ledger.held_here(call.ledger_keys[: standing.turns])
+    if reading is None:
+        return None
+    stood = [turn for turn in operations if turn < standing.turns]
+    if len(stood) != len(reading.held):
+        return None
+    for turn, entry in reading.held.items():
+        if entry.operations is not operations.get(turn):
+            return None
+    return reading
 
 
 async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> bool:

@@ -112,6 +112,14 @@ class MemoryLedger:
         if now - self._entries[keys[last]].used_at >= self._touch_seconds:
             self._found([keys[at] for at in held], now)
 
+    def held_here(self, keys: Sequence[bytes]) -> Reading:
+        """Return what is held, and leave it where it is."""
+        entries = self._entries
+        held: dict[int, Held] = {
+            at: entries[key] for at, key in enumerate(keys) if key in entries
+        }
+        return Reading(held, len(keys), self._version)
+
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         """Return one tuple for each key, empty where nothing is stored."""
         held = self.read_here(keys).held

@@ -55,6 +55,9 @@ class StoredLedger:
     def read_here(self, keys: Sequence[bytes], known: Reading | None = None) -> None:
         """Return None: a store is waited for."""
 
+    def held_here(self, keys: Sequence[bytes]) -> None:
+        """Return None, too."""
+
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         """Return one tuple for each key, empty where nothing is stored."""
         if not keys:

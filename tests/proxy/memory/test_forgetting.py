@@ -229,6 +229,7 @@ class FailingLedger:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.read, self.read_here = ledger.read, ledger.read_here
+        self.held_here = ledger.held_here
         self.commit, self.close = ledger.commit, ledger.close
         self._is_down = True
 

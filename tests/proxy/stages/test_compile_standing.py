@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.compile import compile_call
 from deuz_proxy.stages.recall import recall_context, recall_here
 from deuz_proxy.stages.settle import keep_call
+from deuz_proxy.stores.build import ledger_bounds, weigh
+from deuz_proxy.stores.ledger_memory import MemoryLedger
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
@@ -110,11 +113,12 @@ async def served(runtime: Runtime, body: bytes) -> tuple[Call, Known, Compiled]:
     return call, known, compiled
 
 
+@pytest.mark.parametrize("turns", [3, 7])
 async def test_what_the_ledger_holds_as_before_is_neither_read_nor_told_anew(
-    told: Told, source: FixedSource
+    told: Told, source: FixedSource, turns: int
 ) -> None:
     runtime = make_runtime(make_config(), told, sources=[source])
-    *before, last = stories([user(LONG), *TOOLS])
+    *before, last = stories([user(LONG), *TOOLS][:turns])
     for body in before:
         await served(runtime, body)
     call = await call_of(runtime, last)
@@ -130,24 +134,29 @@ async def test_what_the_ledger_holds_as_before_is_neither_read_nor_told_anew(
     assert known.reading is not None
     assert known.reading.held is standing.reading.held
     assert _sent(compiled) == _sent(anew)
+    assert compiled.standing is not None
+    assert compiled.standing.told
     again = tell_placements(call, compiled, is_accepted=True)
-    assert again is standing.told
+    assert again is compiled.standing.told
     assert again == tell_placements(call, anew, is_accepted=True)
+    # It is told anew by the first one behind the question alone.
+    assert standing.told == (again if turns > 3 else ())
 
 
+@pytest.mark.parametrize("turns", [3, 7])
 @pytest.mark.parametrize("change", ["forget", "drop", "add"])
 async def test_a_change_of_the_ledger_is_seen_at_the_next_request(
-    told: Told, source: FixedSource, change: str
+    told: Told, source: FixedSource, change: str, turns: int
 ) -> None:
     runtime = make_runtime(make_config(), told, sources=[source])
-    *before, last = stories([user(LONG), *TOOLS])
+    *before, last = stories([user(LONG), *TOOLS][:turns])
     *_, (call, _, compiled) = [await served(runtime, body) for body in before]
     assert compiled.body != before[-1]
 
     if change == "forget":
         await runtime.ledger.rewrite(lambda held: (Bare(is_redacted=True),) * len(held))
     else:
-        place = 0 if change == "drop" else 2
+        place = 0 if change == "drop" else len(call.chain) - 1
         held = () if change == "drop" else (Append(b"N", (), 1),)
         await runtime.ledger.commit({call.chain[place]: held})
     call, known, compiled = await served(runtime, last)
@@ -156,6 +165,33 @@ async def test_a_change_of_the_ledger_is_seen_at_the_next_request(
     anew = compile_call(replace(call, resumed=None), replace(known), runtime)
     assert compiled.body == anew.body
     assert (compiled.body == last) is (change != "add")
+
+
+class Forgetful(MemoryLedger):
+    """A ledger of which nothing is left once it was written to."""
+
+    async def commit(self, operations: Any) -> None:
+        await super().commit(operations)
+        await super().commit(dict.fromkeys(operations, ()))
+
+
+async def test_what_the_ledger_does_not_hold_is_not_gone_on_with(
+    told: Told, source: FixedSource
+) -> None:
+    config = make_config()
+    bounds = ledger_bounds(config.ledger)
+    ledger = Forgetful(bounds, weigh=weigh, clock=time.time, tell=told)
+    runtime = make_runtime(config, told, sources=[source], ledger=ledger)
+    first, second = stories([user(LONG), *TOOLS[:2]])
+    _, _, compiled = await served(runtime, first)
+    assert compiled.body != first
+
+    call, _, compiled = await served(runtime, second)
+
+    assert call.resumed is not None
+    assert call.resumed.standing is not None
+    assert call.resumed.standing.reading is None
+    assert compiled.body == second
 
 
 ASKING = "*Briefly* summarize this partial conversation about programming."

@@ -190,6 +190,23 @@ async def test_what_is_read_again_is_used(clock: ManualClock, told: Told) -> Non
     assert len(known.held) == 2
 
 
+async def test_what_is_held_here_is_gone_on_with_and_no_use(
+    clock: ManualClock, told: Told
+) -> None:
+    ledger = memory_ledger(clock, told, ttl_seconds=100)
+    await ledger.commit({key(1): (append("a"),)})
+    clock.move(60)
+
+    known = ledger.held_here([key(1)])
+
+    assert ledger.read_here([key(1), key(2)], known).held is known.held
+    await ledger.commit({key(1): (append("b"),)})
+    clock.move(60)
+    ledger.held_here([key(1)])
+    clock.move(60)
+    assert not ledger.read_here([key(1)]).held
+
+
 @given(
     st.lists(
         st.tuples(

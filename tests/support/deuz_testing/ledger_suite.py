@@ -117,6 +117,19 @@ class LedgerSuite:
         held = here and {at: entry.operations for at, entry in here.held.items()}
         assert held in (None, {place: held for place, held in read if held})
 
+    async def test_what_is_held_here_is_what_is_read_but_is_not_told(
+        self, ledger: Ledger, told: Told
+    ) -> None:
+        keys = [key(3), key(2), key(1)]
+        await ledger.commit({key(1): (append("a"),), key(3): (append("c"),)})
+        read, count = await ledger.read(keys), len(told.events)
+
+        here = ledger.held_here(keys)
+
+        held = here and {at: entry.operations for at, entry in here.held.items()}
+        assert held in (None, {at: each for at, each in enumerate(read) if each})
+        assert len(told.events) == count
+
     async def test_a_commit_replaces_what_the_key_held(self, ledger: Ledger) -> None:
         await ledger.commit({key(1): (append("old"),)})
         await ledger.commit({key(1): (append("new"),)})
