@@ -28,6 +28,7 @@ from deuz_compiler.selection.check import problems_of, refusal_of
 from deuz_compiler.selection.judge import Judge
 from deuz_compiler.selection.needs import admit_needs
 from deuz_compiler.selection.order import ordered
+from deuz_compiler.selection.plain import is_played_plain, play_plain
 from deuz_compiler.selection.pool import Pool
 from deuz_compiler.selection.repair import rendered_tokens, repair
 from deuz_compiler.selection.rounds import play_rounds
@@ -62,6 +63,8 @@ def select(pool: Pool, policy: Policy) -> Selection:
         detail = f"explicitly required candidates absent: {', '.join(pool.absent)}"
         absent = Refusal(reason=REQUIRED_ABSENT, blocking=pool.absent, detail=detail)
         return _refused(_empty(pool, policy), policy, absent)
+    if pool.is_plain and is_played_plain(policy):
+        return _select_plain(pool, policy)
     tally, report, refusal = _admit_needs(pool, policy)
     if policy.ceiling_tokens is not None:
         # What was short of the ceiling is not helped by a larger budget.
@@ -77,6 +80,13 @@ def select(pool: Pool, policy: Policy) -> Selection:
     limit = needs_tokens if needs_tokens > limit else limit
     limit = ceiling if ceiling < limit else limit
     return _released(tally, policy, report=report, limit_tokens=limit)
+
+
+def _select_plain(pool: Pool, policy: Policy) -> Selection:
+    tally = Tally(pool, _room_tokens(policy))
+    play_plain(tally, policy)
+    # Prices are whole, so that nothing can be over its limit.
+    return _placed(tally, ordered(pool, tally.kept, policy), policy, report=None)
 
 
 def ceiling_tokens(policy: Policy) -> int:
@@ -155,15 +165,18 @@ def _report(found: Found, policy: Policy, *, is_legal: bool) -> SearchReport:
 
 def _admit_optional(tally: Tally, policy: Policy) -> None:
     """Let the lower classes contend; from here on the budget is the bound."""
-    room, ceiling = policy.budget_tokens, ceiling_tokens(policy)
-    room = ceiling if ceiling < room else room
-    tally.remaining = room - _entry_tokens(policy) - tally.used
+    tally.remaining = _room_tokens(policy) - tally.used
     shares = Shares(policy.shares, tally.remaining)
     play = play_turns if policy.is_ranking_fixed else play_rounds
     requirements = tally.pool.requirements
     for requirement in _OPTIONAL:
         if requirement in requirements:
             play(Judge(tally, policy, requirement), shares)
+
+
+def _room_tokens(policy: Policy) -> int:
+    room, ceiling = policy.budget_tokens, ceiling_tokens(policy)
+    return (ceiling if ceiling < room else room) - _entry_tokens(policy)
 
 
 def _close(tally: Tally, requirement: str | None = None) -> None:
@@ -186,7 +199,17 @@ def _released(
     refusal = None
     if cost > limit_tokens:
         refusal = _overrun(tally, nodes, policy, limits=(cost, limit_tokens))
-    refusal = refusal or refusal_of(problems_of(tally.pool, nodes))
+    if refusal is not None:
+        return _refused(tally, policy, refusal, report)
+    return _placed(tally, nodes, policy, report=report)
+
+
+def _placed(
+    tally: Tally, nodes: Sequence[int], policy: Policy, *, report: SearchReport | None
+) -> Selection:
+    """Return the selection of these nodes, once they were looked at again."""
+    cost = rendered_tokens(tally, nodes, policy)
+    refusal = refusal_of(problems_of(tally.pool, nodes))
     if refusal is not None:
         return _refused(tally, policy, refusal, report)
     for position, node in enumerate(nodes):

@@ -13,6 +13,7 @@ Rules:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter, is_
 
 import msgspec
 
@@ -26,7 +27,8 @@ from deuz_compiler.selection.problems import problems_of_record
 _PLAIN = Policy(budget_tokens=0)
 # What `_is_usual` looks at; all other fields have their defaults.
 _OWN = ("budget_tokens", "ceiling_tokens", "shares", "sources", "overhead")
-_USUAL = tuple([name for name in Policy.__struct_fields__ if name not in _OWN])
+_read_usual = attrgetter(*[n for n in Policy.__struct_fields__ if n not in _OWN])
+_USUAL = _read_usual(_PLAIN)
 
 
 class Sifted(msgspec.Struct, frozen=True, gc=False):
@@ -190,9 +192,8 @@ def _is_usual(policy: Policy) -> bool:
 
     To look at every field takes as long as selecting among two records.
     """
-    for name in _USUAL:
-        if getattr(policy, name) is not getattr(_PLAIN, name):
-            return False
+    if not all(map(is_, _read_usual(policy), _USUAL)):
+        return False
     shares, sources, over = policy.shares, policy.sources, policy.overhead
     if [type(shares), type(sources), type(over)] != [tuple, tuple, Overhead]:
         return False

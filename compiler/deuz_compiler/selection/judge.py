@@ -69,6 +69,7 @@ class Judge:
     __slots__ = (
         "_needs_full_cost",
         "_places",
+        "_policy",
         "_ranking",
         "_threshold",
         "requirement",
@@ -81,6 +82,7 @@ class Judge:
         self._needs_full_cost = not policy.is_ranking_fixed
         self._threshold = policy.threshold
         self._ranking = policy.ranking
+        self._policy = policy
         self._places = {source: place for place, source in enumerate(policy.sources)}
 
     def units(self) -> list[Unit]:
@@ -93,20 +95,7 @@ class Judge:
 
         For a ranking in which nothing moves: then units are made when they are needed.
         """
-        pool = self.tally.pool
-        # One sort for each term, the least first, by what C can look up, costs a third
-        # of what making ranks does.
-        heads = sorted(self._heads())
-        if not heads[1:]:
-            return heads
-        for term in reversed(self._ranking):
-            if term == "source" and self._places:
-                places, last = self._places, len(self._places)
-                place = [places.get(c.source, last) for c in pool.candidates]
-                heads.sort(key=place.__getitem__)
-            elif term != "source":
-                heads.sort(key=_best(pool, term).__getitem__, reverse=True)
-        return heads
+        return ranked(self.tally.pool, sorted(self._heads()), self._policy)
 
     def unit_at_turn(self, head: int) -> Unit | None:
         """Return the unit of a first member, judged; None if closed or turned away."""
@@ -210,6 +199,27 @@ class Judge:
         unit.cost -= saved
         unit.projected = tally.pool.costs[unit.members[0]] - saved
         return True
+
+
+def ranked(pool: Pool, heads: list[int], policy: Policy) -> list[int]:
+    """Return first members of units in the order of their ranks, given that by id.
+
+    For a ranking in which nothing moves.
+    """
+    # One sort for each term, the least first, by what C can look up, costs a third
+    # of what making ranks does.
+    if not heads[1:]:
+        return heads
+    for term in reversed(policy.ranking):
+        if term == "source":
+            places = {source: place for place, source in enumerate(policy.sources)}
+            if places:
+                last = len(places)
+                place = [places.get(c.source, last) for c in pool.candidates]
+                heads.sort(key=place.__getitem__)
+        else:
+            heads.sort(key=_best(pool, term).__getitem__, reverse=True)
+    return heads
 
 
 def _best(pool: Pool, term: str) -> list[float]:

@@ -10,6 +10,7 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -62,6 +63,8 @@ class Pool(msgspec.Struct, frozen=True, gc=False):
     placed: frozenset[str]
     twins: Mapping[str, tuple[int, ...]]
     absent: tuple[str, ...]
+    is_plain: bool = False
+    """Whether each record stands for itself, and may be let in or left."""
 
     def __len__(self) -> int:
         """Count the candidates."""
@@ -89,27 +92,31 @@ def build_pool(
     by_key = dict(zip(keys_of(candidates), candidates, strict=True))
     keys = tuple(sorted(by_key))
     ordered = tuple([by_key[key] for key in keys])
-    number = {key: node for node, key in enumerate(keys)}
-    groups = _groups(ordered)
-    missing, edges = _edges(ordered, groups, number=number, placed=around.placed)
     labels = _label_tokens(ordered, policy)
     is_rendered = policy.pricing == "rendered"
     extra = labels if is_rendered else [0] * len(labels)
+    costs = tuple(
+        [
+            more + (c.tokens or _tokens(c.text, c.tokens, estimate))
+            for c, more in zip(ordered, extra, strict=True)
+        ]
+    )
+    unpriced = tuple([0] * len(labels) if is_rendered else labels)
     digests = tuple([c.digest or digest_text(c.text) for c in ordered])
     identities = tuple(
         [c.content_identity or d for c, d in zip(ordered, digests, strict=True)]
     )
+    priced = (ordered, keys, costs, unpriced)
+    told = (digests, identities)
+    if not policy.required and _are_plain(ordered, keys, identities, around.placed):
+        return _plain(priced, told, around.placed)
+    number = {key: node for node, key in enumerate(keys)}
+    groups = _groups(ordered)
+    missing, edges = _edges(ordered, groups, number=number, placed=around.placed)
+    # In the order of the fields: by name, each is looked for among all.
     return Pool(
-        candidates=ordered,
-        keys=keys,
-        costs=tuple(
-            [
-                more + (c.tokens or _tokens(c.text, c.tokens, estimate))
-                for c, more in zip(ordered, extra, strict=True)
-            ]
-        ),
-        unpriced=tuple([0] * len(labels) if is_rendered else labels),
-        projections=tuple(
+        *priced,
+        tuple(
             [
                 None
                 if c.projection is None
@@ -117,19 +124,72 @@ def build_pool(
                 for c, more in zip(ordered, extra, strict=True)
             ]
         ),
-        digests=digests,
-        identities=identities,
-        edges=edges,
-        groups=groups,
-        requirements=_requirements(
-            ordered, policy.required, number=number, groups=groups
-        ),
-        gates=tuple(gates_of(ordered, around.now)),
-        missing=missing,
-        is_placed=tuple([key in around.placed for key in keys]),
-        placed=around.placed,
-        twins=_twins(identities),
-        absent=_absent(policy.required, number, around.placed),
+        *told,
+        edges,
+        groups,
+        _requirements(ordered, policy.required, number=number, groups=groups),
+        tuple(gates_of(ordered, around.now)),
+        missing,
+        tuple([key in around.placed for key in keys]),
+        around.placed,
+        _twins(identities),
+        _absent(policy.required, number, around.placed),
+    )
+
+
+_look = attrgetter(
+    "requirement",
+    "projection",
+    "depends_on",
+    "is_group_required",
+    "coverage_keys",
+    "scope",
+    "freshness",
+    "authority",
+    "expires_at",
+    "form_rank",
+    "min_rank",
+)
+_PLAIN = _look(Candidate(source="", kind="", record_id="", text=""))
+
+
+def _are_plain(
+    ordered: Sequence[Candidate],
+    keys: Sequence[str],
+    identities: Sequence[str],
+    placed: frozenset[str],
+) -> bool:
+    """Tell whether each record stands for itself: most that sources offer do."""
+    if len({*identities}) < len(ordered) or not placed.isdisjoint(keys):
+        return False
+    return [_look(candidate) for candidate in ordered] == [_PLAIN] * len(ordered)
+
+
+def _plain(
+    priced: tuple[
+        tuple[Candidate, ...], tuple[str, ...], tuple[int, ...], tuple[int, ...]
+    ],
+    told: tuple[tuple[str, ...], tuple[str, ...]],
+    placed: frozenset[str],
+) -> Pool:
+    """Return the pool of plain records: nothing is to be worked out of them."""
+    count = len(priced[0])
+    nothing: tuple[tuple[int, ...], ...] = ((),) * count
+    requirement: Requirement = "discretionary"
+    return Pool(
+        *priced,
+        (None,) * count,
+        *told,
+        nothing,
+        nothing,
+        (requirement,) * count,
+        (None,) * count,
+        ("",) * count,
+        (False,) * count,
+        placed,
+        {},
+        (),
+        is_plain=True,
     )
 
 
