@@ -258,8 +258,7 @@ async def _gather(
 ) -> Gathered:
     place, reason = due
     refresh = runtime.config.context.refresh
-    text = _query_text(call, place)
-    limit = refresh.candidates_per_source
+    text, limit = _query_text(call, place), refresh.candidates_per_source
     query = Query(text, call.identity.scope, limit, call.envelope, call.chain)
     deadline = asyncio.get_running_loop().time() + refresh.deadline_ms / 1000
     if len(sources) == 1:
@@ -267,10 +266,8 @@ async def _gather(
         answers = [await _ask(sources[0], query, deadline, runtime)]
     else:
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(_ask(source, query, deadline, runtime))
-                for source in sources
-            ]
+            asked = [_ask(source, query, deadline, runtime) for source in sources]
+            tasks = [group.create_task(each) for each in asked]
         answers = [task.result() for task in tasks]
     return Gathered(
         refresh_reason=reason,
@@ -349,6 +346,5 @@ def _is_cancelled() -> bool:
 def _query_text(call: Call, place: int) -> str:
     if call.envelope is None:
         return ""
-    turn = call.envelope.turns[place]
-    raw = call.envelope.body[turn.start : turn.end]
+    raw = call.envelope.body[slice(*call.envelope.turns.place(place))]
     return user_text(call.envelope.wire, raw)[:_LONGEST_QUERY]
