@@ -64,18 +64,16 @@ def tell_stood(operations: ByTurn) -> tuple[Placement, ...]:
 def _tell_blocks(
     blocks: Sequence[tuple[int, Append]], pending: ByTurn, stays: str, comes: str
 ) -> tuple[Placement, ...]:
-    # Each request of a conversation tells those of before again: no call for each.
-    told = [
-        Placement(
-            turn,
-            tuple([f"{r.source}/{r.record_id}" for r in append.records]),
-            append.tokens,
-            is_new := turn in pending,
-            append.form,
-            comes if is_new else stays,
-        )
-        for turn, append in blocks
-    ]
+    told = []
+    for turn, append in blocks:
+        records = []
+        # Of each block there are a few: to list them at once would be a call.
+        for record in append.records:
+            records.append(f"{record.source}/{record.record_id}")  # noqa: PERF401
+        is_new = turn in pending
+        tokens, state = append.tokens, comes if is_new else stays
+        placed = Placement(turn, tuple(records), tokens, is_new, append.form, state)
+        told.append(placed)
     return tuple(told)
 
 
