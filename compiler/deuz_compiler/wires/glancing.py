@@ -26,7 +26,8 @@ _TEXTS, _LISTS = range(4), range(4, 6)
 _TYPES_AT, _OTHER_TYPE, _NO_TYPE, _MANY = 40, 14, 15, 16
 
 
-class Peek(msgspec.Struct, frozen=True, gc=False):
+# Caches are asked by both at each request.
+class Peek(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """What one turn is: wire-neutral role, fresh user text, calls left open."""
 
     role: str
@@ -37,7 +38,7 @@ class Peek(msgspec.Struct, frozen=True, gc=False):
 Read = Callable[[bytes], tuple[Peek, bytes]]
 
 
-class Glance(msgspec.Struct, frozen=True, gc=False):
+class Glance(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Which members of a turn to look at. Made by `make_glance`.
 
     `names` are in the order in which a signature tells of them, the role's first, the

@@ -72,7 +72,8 @@ def lift_body(
         NotLifted: not JSON, a key stands twice, or a shape this wire does not have.
     """
     members, elements = scan(rules, body, known, seed=seed)
-    turns = _read_turns(rules, body, elements, seed)
+    start = known.offset if known else 0
+    turns = _read_turns(rules, body, elements, seed, start=start)
     whole = known.turns.followed_by(turns) if known else turns
     return _envelope(rules, body, members, whole, path, known=known)
 
@@ -141,18 +142,23 @@ def _unmarked(body: bytes, turns: Turns, start: int) -> tuple[int, int]:
     return count, end
 
 
-def _read_turns(rules: Rules, body: bytes, found: Elements, seed: int) -> Turns:
-    """Return what the turns are: by a glance, or, what is left then, by reading."""
+def _read_turns(
+    rules: Rules, body: bytes, found: Elements, seed: int, *, start: int
+) -> Turns:
+    """Return what the turns are: by a glance, or, what is left then, by reading.
+
+    They stand behind the first `start` bytes.
+    """
     try:
         peeks, table = _glanced(rules.glance, rules.read, found.signatures)
         kinds, digests = found.kinds.translate(table), found.digests
-        if kinds.find(UNREAD) >= 0:
+        if UNREAD in kinds:
             found = replace(found, kinds=kinds)
             peeks, kinds, digests = _read_others(rules, body, found, peeks, seed)
     except UNREADABLE as fault:
         raise NotLifted("unknown_shape") from fault
     tokens = found.tokens
-    if len(body) > _EMBEDDED_BYTES:
+    if len(body) - start > _EMBEDDED_BYTES:
         tokens = _priced(rules, body, found)
     return Turns(peeks, kinds, found.places, tokens, digests)
 
@@ -218,15 +224,16 @@ def _envelope(
     *,
     known: Checkpoint | None,
 ) -> Envelope:
-    facts = _known_facts(found, path, known)
-    if known is not None and facts is not None:
-        before, history = known.before, found[-1]
-    else:
+    history, before = found[-1], known.before if known else ()
+    facts = known.facts if known and path == NO_FACTS else None
+    is_told_ahead = len(found) == len(before) + 1
+    # An earlier body told all, where nothing stands but what stood in it.
+    if facts is None or not is_told_ahead:
         members = _by_key(rules, body, found)
         history = members[rules.history]
         before = tuple([m for m in found if m.end <= history.start])
         facts = _facts(rules, body, members, path)
-    is_told_ahead = len(found) == len(before) + 1 and path == NO_FACTS
+        is_told_ahead = len(found) == len(before) + 1 and path == NO_FACTS
     # In the order of its fields: by name, each is looked for among all of them.
     return Envelope(
         rules.wire,
@@ -247,15 +254,6 @@ def _envelope(
         facts.is_cached_to_end,
         facts if is_told_ahead else None,
     )
-
-
-def _known_facts(
-    found: Members, path: PathFacts, known: Checkpoint | None
-) -> Facts | None:
-    """Return what an earlier body told, where nothing stands but what stood in it."""
-    if known is None or len(found) != len(known.before) + 1 or path != NO_FACTS:
-        return None
-    return known.facts
 
 
 def _facts(

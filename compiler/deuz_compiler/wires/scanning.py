@@ -117,18 +117,20 @@ def _scan_at_once(
     scanner = load_scanner()
     if scanner is None:
         return None
-    origin = _WHOLE
+    at, origin = 0, _WHOLE
     if known:
+        at = known.offset
         origin = _BEHIND_TURN if known.turns.kinds else _BEHIND_BRACKET
-    at, name, glance = (
-        known.offset if known else 0,
-        rules.history.encode(),
-        rules.glance,
-    )
-    found = scanner.scan(body, at, origin, name, *glance.spec, seed)
+    name, spec = rules.history.encode(), rules.glance.spec
+    found = scanner.scan(body, at, origin, name, *spec, seed)
     if found is None:
         return None
     ahead, start, end, behind, signatures, columns = found
+    elements = Elements(signatures, *columns)
+    if known and not behind:
+        # What stands ahead was looked at when it became known.
+        history = Member(rules.history, known.history_start, end)
+        return (*known.before, history), _refuse_texts(rules, body, elements)
     before = tuple(starmap(Member, ahead))
     if known:
         before, start = known.before, known.history_start
@@ -136,9 +138,8 @@ def _scan_at_once(
     members = (*before, history, *starmap(Member, behind))
     if _is_doubled(members):
         return None
-    if rules.server_state:
-        _refuse_held(rules, body, members)
-    return members, _refuse_texts(rules, body, Elements(signatures, *columns))
+    _refuse_held(rules, body, members)
+    return members, _refuse_texts(rules, body, elements)
 
 
 def _scan(rules: Rules, body: bytes) -> tuple[Members, Elements]:
@@ -232,6 +233,8 @@ def _refuse_no_text(body: bytes, start: int) -> None:
 
 def _refuse_held(rules: Rules, body: bytes, members: tuple[Member, ...]) -> None:
     """Refuse a history that the provider holds: the body has only its end."""
+    if not rules.server_state:
+        return
     held = [member for member in members if member.key in rules.server_state]
     if any(rules.is_continued(body[m.start : m.end]) for m in held):
         raise NotLifted("server_state")

@@ -285,6 +285,19 @@ def test_embedded_pictures_are_priced_by_kind_not_by_length() -> None:
     assert 1600 < chat.turns[0].tokens < 1700
 
 
+@pytest.mark.parametrize("size", [16_000, 16_384, 17_000])
+def test_a_picture_behind_a_known_start_is_priced_as_in_the_whole(size: int) -> None:
+    known = checkpoint_of(lift("openai_chat", OPEN + b"]}"))
+    frame = b'{"type":"image_url","image_url":{"url":"data:x;base64,%b"}}'
+    turn = b',{"role":"user","content":[%b]}' % frame
+    grown = OPEN + turn % (b"A" * (size - len(turn) + 3)) + b"]}"
+
+    found = lift("openai_chat", grown, known=known)
+
+    assert found == lift("openai_chat", grown)
+    assert (found.turns[1].tokens > 2_000) is (size <= 16_384)
+
+
 @pytest.mark.parametrize("words", [[4_000, 1], [100] * 60])
 def test_text_counts_by_its_length_in_short_turns_and_long_ones(
     words: list[int],
