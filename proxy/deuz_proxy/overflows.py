@@ -48,10 +48,10 @@ def observe_overflow(seen: Seen, runtime: Runtime) -> tuple[Overflow, ...]:
     if seen.facts.error_body:
         signal = recognise_overflow(status, seen.facts.error_body, is_stream_event=True)
         return _told("in_stream", signal)
-    signal = recognise_finish(seen.facts)
-    if signal is None and seen.facts.usage is not None:
-        signal = _silent(seen, seen.facts.usage, runtime)
-    return _told("silent", signal)
+    signal, usage = recognise_finish(seen.facts), seen.facts.usage
+    if signal is None and usage is not None:
+        signal = _silent(seen, usage, runtime)
+    return () if signal is None else _told("silent", signal)
 
 
 def window_of(call: Call, runtime: Runtime) -> Window | None:

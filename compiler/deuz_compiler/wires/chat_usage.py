@@ -45,8 +45,7 @@ class ChatReport(msgspec.Struct, frozen=True, gc=False):
 
 _REPORT = msgspec.json.Decoder(ChatReport)
 
-_NO_INPUT_DETAILS = _InputDetails()
-_NO_OUTPUT_DETAILS = _OutputDetails()
+_NOT_CACHED = None, None
 
 Reports = dict[str, object] | ChatReport
 """All reports of one answer: the only one as it came, or what several merged to."""
@@ -82,24 +81,20 @@ def read_reports(reports: Reports) -> Usage | None:
     """Return the disjoint counts, or None where none was reported."""
     if not isinstance(reports, ChatReport):
         return read_usage(reports)
-    inside = reports.prompt_tokens_details or _NO_INPUT_DETAILS
-    total, read = reports.prompt_tokens, inside.cached_tokens
+    total, inside = reports.prompt_tokens, reports.prompt_tokens_details
+    read, write = _NOT_CACHED if inside is None else _cached(inside)
     if read is None:
         read = _first(
             reports.prompt_cache_hit_tokens,
             reports.cached_tokens,
             reports.cache_read_input_tokens,
         )
-    write = _first(
-        inside.cache_write_tokens,
-        inside.cache_creation_input_tokens,
-        inside.cache_creation_tokens,
-        reports.cache_creation_input_tokens,
-    )
-    reasoning = _first(
-        (reports.completion_tokens_details or _NO_OUTPUT_DETAILS).reasoning_tokens,
-        reports.reasoning_tokens,
-    )
+    if write is None:
+        write = reports.cache_creation_input_tokens
+    outside = reports.completion_tokens_details
+    reasoning = outside.reasoning_tokens if outside is not None else None
+    if reasoning is None:
+        reasoning = reports.reasoning_tokens
     cached = (read or 0) + (write or 0)
     if reasoning or (total is not None and cached > total):
         # Reasoning may be counted apart, and parts may contradict their whole: judged
@@ -107,6 +102,16 @@ def read_reports(reports: Reports) -> Usage | None:
         return read_usage(merge_counts({}, msgspec.to_builtins(reports)))
     uncached = None if total is None else total - cached
     return Usage(uncached, read, write, reports.completion_tokens, reasoning)
+
+
+def _cached(inside: _InputDetails) -> tuple[int | None, int | None]:
+    """Return what was read and what was written of the cache."""
+    write = inside.cache_write_tokens
+    if write is None:
+        write = inside.cache_creation_input_tokens
+    if write is None:
+        write = inside.cache_creation_tokens
+    return inside.cached_tokens, write
 
 
 def _first(*counts: int | None) -> int | None:

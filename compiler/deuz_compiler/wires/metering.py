@@ -176,7 +176,8 @@ class WireReplies(msgspec.Struct, frozen=True, gc=False):
     `error_body` and `error_event` take a status, our code and a message. `framing` is
     how the wire's own streams are cut, where they are no server-sent events; a body
     that is whole is then cut in the same way. `read_headers` notes what the head of an
-    answer tells.
+    answer tells. `read_usual` tells all of a whole answer that has content, if it is
+    one like most.
     """
 
     is_plain: Callable[[bytes], bool]
@@ -186,6 +187,7 @@ class WireReplies(msgspec.Struct, frozen=True, gc=False):
     error_event: Callable[[int, str, str], bytes]
     framing: Framing | None = None
     read_headers: Callable[[Notes, Headers], None] | None = None
+    read_usual: Callable[[bytes], ReplyFacts | None] | None = None
 
 
 class StreamMeter:
@@ -272,21 +274,20 @@ class StreamMeter:
 
 
 class BodyMeter:
-    """Meters an answer in one JSON body; all is known at the end, `decisive` too."""
+    """Meters an answer in one JSON body; all is known at the end.
 
-    __slots__ = ("_facts", "_held_bytes", "_notes", "_pieces", "_wire")
+    `decisive` is `content`, `error` or `end`; None until the meter was closed.
+    """
+
+    __slots__ = ("_facts", "_held_bytes", "_keeps_text", "_pieces", "_wire", "decisive")
 
     def __init__(self, wire: WireReplies, *, keeps_text: bool) -> None:
         self._wire = wire
-        self._notes = Notes(keeps_text=keeps_text)
+        self._keeps_text = keeps_text
+        self.decisive: str | None = None
         self._pieces: list[bytes] = []
         self._held_bytes = 0
         self._facts: ReplyFacts | None = None
-
-    @property
-    def decisive(self) -> str | None:
-        """`content`, `error` or `end`; None until the meter was closed."""
-        return self._notes.decisive
 
     def feed(self, chunk: bytes) -> None:
         """Hold the chunk, or let go of all once the body is over the bound."""
@@ -303,26 +304,29 @@ class BodyMeter:
         return self._facts
 
     def _close(self) -> ReplyFacts:
-        body = b"".join(self._pieces)
-        self._pieces.clear()
-        if body.startswith(b"{"):
-            _read_body(self._wire, self._notes, body)
-            return self._notes.facts()
-        body = body.removeprefix(BYTE_ORDER_MARK)
+        body, self._pieces = b"".join(self._pieces), []
+        read_usual = None if self._keeps_text else self._wire.read_usual
+        if read_usual is not None and (usual := read_usual(body)) is not None:
+            self.decisive = "content"
+            return usual
+        if not body.startswith(b"{"):
+            body = body.removeprefix(BYTE_ORDER_MARK)
+            if body.lstrip().startswith((b"data:", b"event:", b":")):
+                # Some gateways answer with events under a JSON label.
+                return self._close_as_stream(body)
+        notes = Notes(keeps_text=self._keeps_text)
         if self._held_bytes > MAX_BODY_BYTES:
-            self._notes.faults += 1
-        elif body.lstrip().startswith((b"data:", b"event:", b":")):
-            # Some gateways answer with events under a JSON label.
-            return self._close_as_stream(body)
+            notes.faults += 1
         elif body:
-            _read_body(self._wire, self._notes, body)
-        return self._notes.facts()
+            _read_body(self._wire, notes, body)
+        self.decisive = notes.decisive
+        return notes.facts()
 
     def _close_as_stream(self, body: bytes) -> ReplyFacts:
-        stream = StreamMeter(self._wire, keeps_text=self._notes.keeps_text)
+        stream = StreamMeter(self._wire, keeps_text=self._keeps_text)
         stream.feed(body)
         facts = stream.close()
-        self._notes.decisive = stream.decisive
+        self.decisive = stream.decisive
         return facts
 
 

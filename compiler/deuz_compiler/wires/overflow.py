@@ -139,13 +139,14 @@ def recognise_silent(
         return None
     if window_tokens and total > window_tokens:
         return _silent("usage_over_window", window_tokens, requested_tokens=total)
-    reason = (finish_reason or "").lower()
-    is_cut_short = reason in _FINISHED_BY_LENGTH or not has_content
-    if window_tokens and is_cut_short:
-        free_tokens = window_tokens - total - (usage.output or 0)
-        if abs(free_tokens) <= BRIM_TOKENS:
+    # Numbers first: hardly any answer fills its window.
+    free_tokens = (window_tokens or 0) - total - (usage.output or 0)
+    if window_tokens and -BRIM_TOKENS <= free_tokens <= BRIM_TOKENS:
+        reason = (finish_reason or "").lower()
+        if reason in _FINISHED_BY_LENGTH or not has_content:
             return _silent("window_filled", window_tokens)
-    if estimated_tokens and _is_far_below(total, estimated_tokens):
+    missing = (estimated_tokens or 0) - total
+    if missing >= SILENT_MIN_TOKENS and total * SILENT_RATIO < total + missing:
         return _silent("usage_below_estimate", window_tokens)
     return None
 
@@ -314,8 +315,3 @@ def _silent(
         limit_tokens=window_tokens,
         requested_tokens=requested_tokens,
     )
-
-
-def _is_far_below(total: int, estimated_tokens: int) -> bool:
-    missing = estimated_tokens - total
-    return missing >= SILENT_MIN_TOKENS and total * SILENT_RATIO < estimated_tokens

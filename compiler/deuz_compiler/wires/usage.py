@@ -42,10 +42,9 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     def input_total(self) -> int | None:
         """All input tokens, cached ones included; None if nothing was reported."""
         uncached, read, write = self.input_uncached, self.cache_read, self.cache_write
-        total = (uncached or 0) + (read or 0) + (write or 0)
-        if total or not (uncached is None and read is None and write is None):
-            return total
-        return None
+        if uncached is None and read is None and write is None:
+            return None
+        return (uncached or 0) + (read or 0) + (write or 0)
 
 
 class Shape(msgspec.Struct, frozen=True, gc=False):

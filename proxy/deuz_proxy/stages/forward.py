@@ -133,11 +133,16 @@ def _sent(
 
 def _whole(sent: Sent, body: bytes) -> Sent:
     """Return an answer that is all here as held; recognise an overflow in it."""
-    plain = sent.decode(body)
-    sent.meter.feed(plain)
-    meter = ClosedMeter(sent.meter.close(), sent.meter.decisive)
-    held = replace(sent, held=(body,), meter=meter, is_whole=True)
-    return _recognised(held, plain)
+    decode, meter, is_accepted = sent.decode, sent.meter, sent.is_accepted
+    plain = decode(body)
+    meter.feed(plain)
+    # It is fed nothing more: what is whole is metered once.
+    meter.close()
+    # In the order of its fields: half of what it takes by name.
+    parts = sent.reply, (body,), None, meter, decode, is_accepted, sent.call
+    held = Sent(*parts, is_whole=True)
+    is_well = is_accepted and meter.decisive != "error"
+    return held if is_well else _recognised(held, plain)
 
 
 async def _hold(sent: Sent) -> Sent:

@@ -17,6 +17,7 @@ from deuz_compiler.wires.metering import (
     WireReplies,
     is_filled,
 )
+from deuz_compiler.wires.openai_chat.usual import read_usual
 from deuz_compiler.wires.scanner import holds
 from deuz_compiler.wires.sse import ServerEvent
 
@@ -171,6 +172,7 @@ REPLIES = WireReplies(
     is_plain=_is_plain,
     read_event=_read_event,
     read_body=_read_body,
+    read_usual=read_usual,
     error_body=error_body,
     error_event=error_event,
 )
