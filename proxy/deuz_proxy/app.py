@@ -53,7 +53,7 @@ class App:
     @property
     def notice(self) -> Listener:
         """What is told of every event."""
-        return self._telling.fanout
+        return self._telling.fanout.__call__
 
     @property
     def feed(self) -> Feed:

@@ -41,12 +41,16 @@ _NO_ANSWER = None, None, None
 
 def own_request(event: RequestFinished) -> Values:
     """Return what the proxied request's own span says of this one alone."""
+    stages = event.stages
     return (
         event.request_id,
         event.conversation,
         event.request_bytes,
         event.response_bytes,
-        event.overhead_seconds,
+        # Its last stage is their total: `overhead_seconds` without a call.
+        stages[-1][1]
+        if stages and stages[-1][0] == "total"
+        else event.overhead_seconds,
         event.sidecar_mutations or None,
     )
 
@@ -69,7 +73,8 @@ def own_call(event: RequestFinished, call: UpstreamCall, *, is_answer: bool) -> 
         )
     has_answer = is_answer and event.model is not None
     answer = _answer(event, call) if has_answer else _NO_ANSWER
-    return ((event.conversation or None) if is_inference else None, *counts, *answer)
+    conversation = (event.conversation or None) if is_inference else None
+    return (conversation, *counts, *answer)
 
 
 def _answer(event: RequestFinished, call: UpstreamCall) -> Values:

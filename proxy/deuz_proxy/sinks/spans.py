@@ -128,6 +128,8 @@ class SpanWriter:
 
 def _answer_of(calls: tuple[UpstreamCall, ...]) -> UpstreamCall | None:
     """Return the call whose answer went to the client: the last that is no summary."""
+    if calls and calls[-1].purpose != "summarize":
+        return calls[-1]
     for call in reversed(calls):
         if call.purpose != "summarize":
             return call

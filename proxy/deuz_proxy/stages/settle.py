@@ -255,8 +255,9 @@ def _finished(
     call, compiled, totals = story.call, story.compiled, story.totals
     target, envelope = call.target, call.envelope
     address, port = target.address
-    sent, sighting = compiled.outbound, compiled.sighting
+    sent, sighting, usage = compiled.outbound, compiled.sighting, facts.usage
     is_added = compiled.operations or compiled.tail
+    is_ours = verdict is not None and verdict.owner == "sidecar"
     # In the order of its fields: by name, each is looked for among all of them, which
     # takes longer than all that is told here.
     return RequestFinished(
@@ -281,8 +282,8 @@ def _finished(
         story.watch.stages(),
         compiled.passthrough or call.passthrough,
         sighting.conversation if sighting else None,
-        facts.usage,
-        _usage_status(facts.usage),
+        usage,
+        "reported" if usage is not None and not usage.is_anomalous else _odd(usage),
         facts.finish_reason,
         facts.response_id,
         sent.total_tokens + compiled.tail_tokens if sent else None,
@@ -296,17 +297,16 @@ def _finished(
         envelope.max_output_tokens if envelope else None,
         address,
         port,
-        _mutations(verdict),
+        _mutations(verdict) if is_ours else 0,
         call.trace,
         call.group,
-        predict_call(call, compiled, facts.usage) if compiled.tried else None,
+        predict_call(call, compiled, usage) if compiled.tried else None,
     )
 
 
-def _usage_status(usage: Usage | None) -> str:
-    if usage is None:
-        return "absent"
-    return "anomalous" if usage.is_anomalous else "reported"
+def _odd(usage: Usage | None) -> str:
+    """Name the status of a usage that is not there, or not to be trusted."""
+    return "absent" if usage is None else "anomalous"
 
 
 def _placements(story: Story) -> tuple[Placement, ...]:
