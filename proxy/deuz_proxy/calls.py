@@ -69,8 +69,7 @@ class Identity(msgspec.Struct, frozen=True):
 class Admission(msgspec.Struct, frozen=True):
     """What a request's head alone decides, under one config.
 
-    `decisive` are the lower-case names of lines whose values it was decided by, `names`
-    those of all lines.
+    `decisive` are the lower-case names of lines it was decided by, `names` of all.
     """
 
     config: Config
@@ -119,9 +118,8 @@ class Letterhead:
         self.admission: Admission | None = None
         self.outgoing: Outgoing | None = None
         # What was made of it, not itself: else each would keep all before it.
-        self.earlier = (
-            (earlier.admission, earlier.outgoing) if earlier else (None, None)
-        )
+        made = (earlier.admission, earlier.outgoing) if earlier else (None, None)
+        self.earlier = made
         self.changes = changes
 
 
@@ -153,10 +151,10 @@ class Incoming(Protocol):
 class Reply(Protocol):
     """An upstream's answer whose head has arrived; chunks come as they arrive.
 
-    `kind` is its content type, `codings` are those of its body. `body_here` takes all
-    of it, if it is here, in place of `chunks`. `offer` has each offered within
-    the call that read it; `chunks` yields what was refused, and raises what was raised.
-    `send` is for an answer that switched the protocol: bytes go the other way.
+    `kind` is its content type, `codings` are its body's. `body_here` takes all of it,
+    if it is here, in place of `chunks`. `offer` has each offered within the call that
+    read it; `chunks` yields what was refused, and raises what was raised. `send` is for
+    an answer that switched the protocol: bytes go the other way.
     """
 
     @property
