@@ -7,6 +7,8 @@ Rules:
   that thousands of conversations can be remembered.
 """
 
+import struct
+
 import msgspec
 import xxhash
 
@@ -18,6 +20,7 @@ from deuz_compiler.wires.turns import DIGEST_BYTES as TURN_DIGEST_BYTES
 from deuz_compiler.wires.turns import TOKEN_BYTES, Turns, sum_tokens, unpack_tokens
 
 DIGEST_BYTES = 8
+_TWO_DIGESTS = struct.Struct("8s8x8s8x")
 _HEAD = ("model", "params", "tools", "system")
 _HEAD_PARAMS_LAST = ("model", "tools", "system", "params")
 
@@ -121,6 +124,7 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
     """
     lead, count, history_tokens = envelope.lead, 0, 0
     digests = tokens = b""
+    head = None
     if shared is not None and shared.turns > lead:
         old, count = shared.prefix, shared.turns - lead
         digests, tokens, history_tokens = old.digests, old.tokens, old.history_tokens
@@ -129,11 +133,13 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
             history_tokens -= sum_tokens(tokens[count * TOKEN_BYTES :])
             digests = digests[: count * DIGEST_BYTES]
             tokens = tokens[: count * TOKEN_BYTES]
+        # What tells the head may have been taken over as a whole.
+        facts, is_led_alike = envelope.facts, lead == shared.lead
+        if facts is not None and facts is shared.facts and is_led_alike:
+            head = old.model, old.params, old.tools, old.system
     turns, first = envelope.turns, lead + count
     new = turns.tokens[first * TOKEN_BYTES :]
-    model, params, tools, system = _known_head(envelope, shared) or _head(
-        envelope, shared
-    )
+    model, params, tools, system = head or _head(envelope, shared)
     return Prefix(
         model,
         params,
@@ -147,16 +153,6 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
 
 
 Head = tuple[Segment, Segment, Segment, Segment]
-
-
-def _known_head(envelope: Envelope, shared: Shared | None) -> Head | None:
-    """Return the earlier segments, if what tells them was taken over as a whole."""
-    if shared is None or shared.facts is None or envelope.facts is not shared.facts:
-        return None
-    if envelope.lead != shared.lead or shared.lead > shared.turns:
-        return None
-    old = shared.prefix
-    return old.model, old.params, old.tools, old.system
 
 
 def _head(envelope: Envelope, shared: Shared | None) -> Head:
@@ -173,9 +169,8 @@ def _halved(digests: bytes) -> bytes:
     # One or two are cut by themselves: most requests have no more that are new.
     if len(digests) <= TURN_DIGEST_BYTES:
         return digests[:DIGEST_BYTES]
-    if len(digests) == 2 * TURN_DIGEST_BYTES:
-        behind = TURN_DIGEST_BYTES + DIGEST_BYTES
-        return digests[:DIGEST_BYTES] + digests[TURN_DIGEST_BYTES:behind]
+    if len(digests) == _TWO_DIGESTS.size:
+        return b"".join(_TWO_DIGESTS.unpack(digests))
     return memoryview(digests).cast("Q")[::2].tobytes()
 
 

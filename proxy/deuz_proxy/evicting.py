@@ -17,9 +17,11 @@ _CAUSE = "evicted"
 
 def tell_evicted(call: Call, known: Known, compiled: Compiled) -> Compiled:
     """Name the cause of a break of ours, if it is that the ledger holds less."""
-    is_due = _is_unexplained(compiled.verdict) or _is_unexplained(
-        compiled.tried_verdict
-    )
+    verdict, tried = compiled.verdict, compiled.tried_verdict
+    if tried is None and (verdict is None or verdict.cause is None):
+        # Nearly always: only a break has a cause.
+        return compiled
+    is_due = _is_unexplained(verdict) or _is_unexplained(tried)
     if not is_due or not _holds_less(call, known, compiled):
         return compiled
     return replace(

@@ -181,15 +181,22 @@ def lay_out(
     if own_cause is None and baselines and baselines[0].is_ledger_lost:
         # What was missing has come back, and breaks the prefix a second time.
         own_cause = _LEDGER_LOST
-    laid = _Laid(envelope, surface, operations, own_cause)
-    verdict = _judged(laid, baselines, current, runtime)
+    body, kept = envelope.body, runtime.tracker.kept_text
+    verdict = judge(baselines, current, body=body, kept=kept, own_cause=own_cause)
+    if verdict.segment is not None:
+        verdict = _explained(verdict, envelope, surface, operations)
     tried = tried_verdict = None
     if call.target.mode == "shadow" and call.identity.is_known:
         tried = with_surface(inbound, envelope, surface) if surface.edits else inbound
-        current_tried = replace(current, outbound=tried)
-        before = tried_baselines(baselines)
-        tried_verdict = _judged(laid, before, current_tried, runtime)
-    is_changed, body = outbound is not inbound, envelope.body
+        told = judge(
+            tried_baselines(baselines),
+            replace(current, outbound=tried),
+            body=body,
+            kept=kept,
+            own_cause=own_cause,
+        )
+        tried_verdict = _explained(told, envelope, surface, operations)
+    is_changed = outbound is not inbound
     if is_changed:
         body = shown.body or lower(body, surface.edits)
     # In the order of the fields: by name, each is looked for.
@@ -259,29 +266,13 @@ def _shown(
     return _Shown(surface, outbound, surface.ours(envelope.lead))
 
 
-class _Laid(msgspec.Struct, frozen=True):
-    """A request with its surface, and what is known of it, as it is to be judged."""
-
-    envelope: Envelope
-    surface: Surface
-    operations: Operations
-    own_cause: str | None
-
-
-def _judged(
-    laid: _Laid, baselines: Sequence[Baseline], current: Baseline, runtime: Runtime
+def _explained(
+    verdict: Verdict, envelope: Envelope, surface: Surface, operations: Operations
 ) -> Verdict:
-    envelope, surface = laid.envelope, laid.surface
-    verdict = judge(
-        baselines,
-        current,
-        body=envelope.body,
-        kept=runtime.tracker.kept_text,
-        own_cause=laid.own_cause,
-    )
+    """Give a break its cause, if it is one that was meant, and its place."""
     if verdict.segment is None:
         return verdict
-    named = _named(verdict, envelope, surface, laid.operations)
+    named = _named(verdict, envelope, surface, operations)
     return _located(named, envelope, surface)
 
 
