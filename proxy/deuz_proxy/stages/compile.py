@@ -249,8 +249,6 @@ def _shown(
         if before is not None and reading is not None and reading.held is before.held:
             body = put_again(standing, envelope.body, operations)
             surface = stays(standing, envelope)
-            if not standing.told:
-                standing = replace(standing, told=tell_stood(operations))
             return _Shown(surface, again, standing.ours, standing, body)
         back = put_back(standing, envelope, operations)
         if back is not None:

@@ -134,13 +134,9 @@ async def test_what_the_ledger_holds_as_before_is_neither_read_nor_told_anew(
     assert known.reading is not None
     assert known.reading.held is standing.reading.held
     assert _sent(compiled) == _sent(anew)
-    assert compiled.standing is not None
-    assert compiled.standing.told
     again = tell_placements(call, compiled, is_accepted=True)
-    assert again is compiled.standing.told
+    assert again is standing.told
     assert again == tell_placements(call, anew, is_accepted=True)
-    # It is told anew by the first one behind the question alone.
-    assert standing.told == (again if turns > 3 else ())
 
 
 @pytest.mark.parametrize("turns", [3, 7])
@@ -165,6 +161,27 @@ async def test_a_change_of_the_ledger_is_seen_at_the_next_request(
     anew = compile_call(replace(call, resumed=None), replace(known), runtime)
     assert compiled.body == anew.body
     assert (compiled.body == last) is (change != "add")
+
+
+async def test_what_was_told_of_blocks_is_told_again_behind_the_next_question(
+    told: Told, source: FixedSource
+) -> None:
+    refresh = "context: {refresh: {min_steps: 1}}"
+    runtime = make_runtime(make_config(more=refresh), told, sources=[source])
+    turns = [user(LONG)]
+    for number in range(4):
+        turns += [*TOOLS, assistant("Found."), user(f"and {number}?")]
+    standings = []
+    for body in stories([*turns, *TOOLS]):
+        call, known, compiled = await served(runtime, body)
+        standing = compiled.standing
+        again = tell_placements(call, compiled, is_accepted=True)
+
+        anew = compile_call(replace(call, resumed=None), known, runtime)
+        assert again == tell_placements(call, anew, is_accepted=True)
+        standings.append(standing is not None and again is standing.told)
+    # But for the five questions, each is told as it was before.
+    assert standings == [False, True, True, True] * 5
 
 
 class Forgetful(MemoryLedger):
