@@ -52,13 +52,15 @@ class KeptChunks:
         self._characters = 0
 
     def take(self, rows: Collection[int]) -> Sequence[FoundChunk]:
-        """Return the chunks of these rows, in no order."""
+        """Return the chunks of these rows, in their order."""
         kept = self._chunks
         try:
             return [kept[row] for row in rows]
         except KeyError:
-            found = [kept[row] for row in rows if row in kept]
-        return [*found, *self._read([row for row in rows if row not in kept])]
+            found = {row: kept[row] for row in rows if row in kept}
+        missing = [row for row in rows if row not in found]
+        found.update([(each.row, each) for each in self._read(missing)])
+        return [found[row] for row in rows]
 
     def _read(self, rows: Sequence[int]) -> Sequence[FoundChunk]:
         asked = (msgspec.json.encode(rows).decode(),)

@@ -5,17 +5,13 @@ Rules:
 - Chunks are ordered by BM25 with the sidecar's own word weights. A score tells which
   share of the question's weight a chunk has, 0 to 1, alike for small and large folders.
   Words that nobody wrote count against it.
-- Of a question whose rarer words lead to thousands of chunks the commonest words are
-  left out: they would cost the most and decide the least.
-- Ties end at name and position: the same folder and query give the same answer.
 - A file's readers are not held up by who writes it, and see each change as a whole.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -23,34 +19,16 @@ import msgspec
 from deuz_proxy.private_files import make_private
 from deuz_proxy.sources.chunks import Chunk
 from deuz_proxy.sources.found import KeptChunks
-from deuz_proxy.sources.postings import KeptPostings, Weighed
-from deuz_proxy.sources.scores import Fitting, Hit, nine_digits, scored_hits
+from deuz_proxy.sources.postings import KeptPostings
+from deuz_proxy.sources.questions import Questions
+from deuz_proxy.sources.scores import Hit
 from deuz_proxy.sources.words import KeptWords
-from deuz_proxy.weights import FUNCTION_WORDS, counted_unknown
 
 # Raised whenever words, chunks or tables change: an older file is built anew.
 _VERSION = 1
 IN_PROCESS = ":memory:"
 _BUSY_SECONDS = 5.0
 _LOG_BYTES = 16_777_216
-# The rarest words carry a query; the rest of a pasted log is only work.
-_MOST_KNOWN_WORDS = 32
-# Unknown words lower the score, but a page of them must not hide a good hit.
-_MOST_UNKNOWN_WORDS = 4
-_MOST_CHARACTERS = 4_000
-# Chunks that a question's words lead to, each word's counted. Measured with the 36
-# questions of `test_ranking`: with 4,000 the right page is found less often among 5,300
-# chunks, with 8,000 as often as without a bound; among 51,000, too.
-_MOST_FITS = 8_000
-# What may be worked out where it holds up all else: a millisecond at most, most often
-# a third of one. New words are counted, new rows fitted.
-_MOST_CHUNKS_AT_ONCE = 2_000
-_MOST_NEW_WORDS = 8
-_MOST_NEW_FITS = 400
-# Prose that says `how` and `before` as the question does goes before code that does
-# not, other things being alike.
-_OF_GLUE = 0.13
-
 _SCHEMA = """
 CREATE TABLE changes (number INTEGER);
 CREATE TABLE files (
@@ -68,16 +46,6 @@ CREATE VIRTUAL TABLE words USING fts5(
 """
 # The first was made by versions before.
 _TABLES = ("vocabulary", "words", "chunks", "files", "changes")
-# Rows and fits as JSON: one statement for any number of them.
-_FIRST = """
-SELECT chunks.id FROM json_each(?) AS hit
-JOIN chunks ON chunks.id = CAST(hit.key AS INTEGER)
-ORDER BY hit.value DESC, name, position LIMIT ?
-"""
-
-
-# By row: the fit, and which share of the question's weight its words have.
-_Best = Mapping[int, tuple[float, float]]
 
 
 class Stamp(msgspec.Struct, frozen=True, gc=False):
@@ -87,18 +55,6 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
     size_bytes: int
     digest: bytes = b""
     skipped: str = ""
-
-
-class _Asked(msgspec.Struct, frozen=True, gc=False):
-    """A question's weight, words, their shares of it, and what holds them together.
-
-    The words are those worth asking for, the rarest first.
-    """
-
-    whole: float
-    words: Sequence[Weighed]
-    shares: list[float]
-    glue: Sequence[tuple[str, float]]
 
 
 class ChunkIndex:
@@ -121,6 +77,12 @@ class ChunkIndex:
         self._is_shared = location != IN_PROCESS
         self._postings = KeptPostings(self._connection, is_sole=not self._is_shared)
         self._found = KeptChunks(self._connection)
+        self._questions = Questions(
+            self._connection,
+            words=self._words,
+            postings=self._postings,
+            found=self._found,
+        )
         try:
             self._build()
         except sqlite3.Error:
@@ -211,7 +173,7 @@ class ChunkIndex:
         if limit < 1:
             return ()
         if not self._is_shared:
-            return self._search(text, limit, min_score)
+            return self._questions.answer(text, limit, min_score)
         is_changing = self._connection.in_transaction
         if not is_changing:
             # What is kept and what is read now are of one state of the file.
@@ -219,7 +181,7 @@ class ChunkIndex:
         try:
             if self._postings.notice_others():
                 self._found.forget()
-            return self._search(text, limit, min_score)
+            return self._questions.answer(text, limit, min_score)
         finally:
             if not is_changing:
                 self._connection.execute("COMMIT")
@@ -229,78 +191,11 @@ class ChunkIndex:
     ) -> Sequence[Hit] | None:
         """Do as `search` if it is little work; else return None.
 
-        It is where the index is small, no file, and most of the words were asked for
-        before.
+        It never is of an index in a file.
         """
         if self._is_shared or limit < 1:
             return None
-        postings = self._postings
-        words = self._words.distinct(text[:_MOST_CHARACTERS])
-        is_small = postings.chunks() <= _MOST_CHUNKS_AT_ONCE
-        if not is_small or postings.new_words(words) > _MOST_NEW_WORDS:
-            return None
-        asked = self._asked(words)
-        if postings.new_fits(asked.words) > _MOST_NEW_FITS:
-            return None
-        return self._hits(asked, limit, min_score)
-
-    def _search(self, text: str, limit: int, min_score: float) -> Sequence[Hit]:
-        asked = self._asked(self._words.distinct(text[:_MOST_CHARACTERS]))
-        return self._hits(asked, limit, min_score)
-
-    def _hits(self, asked: _Asked, limit: int, min_score: float) -> Sequence[Hit]:
-        if not asked.words:
-            return ()
-        # As far down as the last hit: equal ones go by name and position.
-        rows = self._postings.fitting(asked.words, asked.shares, limit)
-        whole = asked.whole
-        best = {row: (nine_digits(fit / whole), share) for row, fit, share in rows}
-        return scored_hits(self._take(best, limit), asked.glue, min_score)
-
-    def _take(self, best: _Best, limit: int) -> Sequence[Fitting]:
-        """Return the chunks that fit best, in the order of fit, name and position."""
-        rows: Collection[int] = best
-        if len(best) > limit:
-            # Of equal ones the index tells which go first: there may be thousands.
-            fits = {row: fit for row, (fit, _) in best.items()}
-            hits = msgspec.json.encode(fits).decode()
-            first = self._connection.execute(_FIRST, (hits, limit)).fetchall()
-            rows = [row for (row,) in first]
-        chunks = self._found.take(rows)
-        found = [(*best[each.row], each) for each in chunks]
-        # One sort for each term, the least first; most often no two fit alike.
-        if len({fit for fit, _, _ in found}) < len(found):
-            found.sort(key=_place)
-        found.sort(key=itemgetter(0), reverse=True)
-        return found
-
-    def _asked(self, words: Collection[str]) -> _Asked:
-        """Return the words worth asking for, as shares of the best possible score."""
-        said: list[Weighed] = []
-        known: list[Weighed] = []
-        missing = 0
-        for each in self._postings.weighed(words):
-            if each[1] in FUNCTION_WORDS:
-                said.append(each)
-            elif each[2]:
-                known.append(each)
-            else:
-                missing += 1
-        unknown = counted_unknown(missing, _MOST_UNKNOWN_WORDS)
-        # Rarest first; equal ones by the alphabet.
-        asked = sorted(known)[:_MOST_KNOWN_WORDS]
-        if len(asked) * self._postings.chunks() > _MOST_FITS:
-            asked = _bounded(asked)
-        if not asked:
-            said = []
-        missed = self._postings.unknown_weight() * unknown
-        whole = missed - sum([negative for negative, _, _ in asked])
-        return _Asked(
-            whole,
-            asked,
-            [-negative / whole for negative, _, _ in asked],
-            [(f" {word} ", _OF_GLUE * -negative / whole) for negative, word, _ in said],
-        )
+        return self._questions.answer_at_once(text, limit, min_score)
 
     def _columns(self, name: str, title: str, text: str) -> tuple[str, str]:
         """Return what is indexed of a chunk: where it stands, and what it says."""
@@ -331,18 +226,3 @@ class ChunkIndex:
         for statement in _SCHEMA.split(";")[:-1]:
             self._connection.execute(statement)
         self._connection.execute(f"PRAGMA user_version = {_VERSION}")
-
-
-def _place(found: Fitting) -> tuple[str, int]:
-    chunk = found[2]
-    return chunk.name, chunk.position
-
-
-def _bounded(words: list[Weighed]) -> list[Weighed]:
-    """Leave the last words out that lead to too many chunks; the first one stays."""
-    fits = 0
-    for number, (_, _, holding) in enumerate(words):
-        fits += holding
-        if number and fits > _MOST_FITS:
-            return words[:number]
-    return words

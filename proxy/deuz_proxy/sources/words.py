@@ -47,6 +47,16 @@ class KeptWords:
         """Return the search words of the text, each once, in the order they come."""
         return list(dict.fromkeys(self._words(dict.fromkeys(_runs_of(text)))))
 
+    def distinct_known(self, text: str, most_new_bytes: int) -> Sequence[str] | None:
+        """Do as `distinct`; None where runs that were not met before are longer in all.
+
+        A run is what is parted by ASCII; it is told apart into words.
+        """
+        runs, met = dict.fromkeys(_runs_of(text)), self._runs
+        if sum([len(run) for run in runs if run not in met]) > most_new_bytes:
+            return None
+        return list(dict.fromkeys(self._words(runs)))
+
     def _words(self, runs: Iterable[bytes]) -> Iterator[str]:
         return chain.from_iterable(map(self._runs.__getitem__, runs))
 

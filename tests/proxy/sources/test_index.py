@@ -239,60 +239,12 @@ def test_what_was_asked_before_a_change_is_found_as_after_it(index: ChunkIndex) 
     assert names(index, "delivery") == ["extra.md", "returns.md"]
 
 
-def at_once(index: ChunkIndex, text: str, limit: int = 9) -> list[Hit] | None:
-    hits = index.search_at_once(text, limit=limit, min_score=0)
-    return None if hits is None else list(hits)
-
-
-@given(
-    st.lists(st.text("abc ", max_size=12), max_size=8),
-    st.lists(st.text("abcd ", max_size=12), min_size=1, max_size=5),
-)
-def test_what_is_found_at_once_is_what_is_found(
-    texts: list[str], questions: list[str]
-) -> None:
-    index = ChunkIndex(":memory:")
-    put(index, {f"{number}.md": text for number, text in enumerate(texts)})
-
-    for question in questions:
-        found = at_once(index, question)
-        assert found == search(index, question)
-    index.close()
-
-
-def test_only_little_work_is_done_at_once(index: ChunkIndex) -> None:
-    words = " ".join(f"new{number}" for number in range(9))
-    put(index, {f"{number}.md": f"often {number}" for number in range(401)})
-    put(index, {"words.md": words})
-
-    assert at_once(index, "often") is None
-    assert at_once(index, words) is None
-    assert at_once(index, "often", limit=0) is None
-    assert at_once(index, "7") == search(index, "7")
-    search(index, "often")
-    search(index, words)
-    assert at_once(index, "often") == search(index, "often")
-    assert at_once(index, words) == search(index, words)
-
-
-def test_of_a_large_index_nothing_is_found_at_once(index: ChunkIndex) -> None:
-    chunks = [Chunk(str(number), f"word {number}") for number in range(2_000)]
-    index.replace("a.md", STAMP, chunks)
-    search(index, "5")
-    before = at_once(index, "5")
-    put(index, {"b.md": "one more"})
-    search(index, "5")
-
-    assert before == search(index, "5")
-    assert at_once(index, "5") is None
-
-
 def test_of_an_index_in_a_file_nothing_is_found_at_once(tmp_path: Path) -> None:
     index = ChunkIndex(str(tmp_path / "i.db"))
     put(index, SHOP)
     search(index, "delivery")
 
-    assert at_once(index, "delivery") is None
+    assert index.search_at_once("delivery", limit=9, min_score=0) is None
     index.close()
 
 
@@ -314,19 +266,6 @@ def test_who_begins_a_change_sees_what_another_connection_changed_before(
     first.rollback()
     first.close()
     second.close()
-
-
-def test_of_a_question_that_leads_to_thousands_of_chunks_rare_words_are_asked(
-    index: ChunkIndex,
-) -> None:
-    index.replace("common", STAMP, [Chunk(str(n), "beta") for n in range(8_000)])
-    put(index, {"rare": "alpha", "both": "alpha beta"})
-
-    bounded = names(index, "alpha beta")
-    alone = search(index, "beta", 3)
-
-    assert bounded == ["rare", "both"]
-    assert [hit.name for hit in alone] == ["common"] * 3
 
 
 def test_two_connections_see_whole_changes_only(tmp_path: Path) -> None:

@@ -187,3 +187,23 @@ def test_a_word_that_was_never_written_takes_no_statement(
     told = holding(postings, "omega"), holding(postings, "delta")
 
     assert (news, told, said) == (1, (0, 0), [])
+
+
+def test_no_more_fits_are_kept_than_4_8_megabytes_of_them() -> None:
+    words = [f"w{number}" for number in range(401)]
+    connection = filled(":memory:", [" ".join(words)] * 1_000)
+    postings, said = KeptPostings(connection), list[str]()
+    for word in words[:400]:
+        postings.posting(word)
+    connection.set_trace_callback(said.append)
+
+    for word in words[:400]:
+        postings.posting(word)
+    kept = len(said)
+    postings.posting(words[400])
+    before = len(said)
+    postings.posting(words[0])
+
+    # 400,000 are kept; one word more, and all before it are let go.
+    assert kept == 0 < before < len(said)
+    connection.close()
