@@ -35,7 +35,8 @@ _UNASKING = "tool"
 def asks_to_condense(envelope: Envelope, *, since: int = 0) -> bool:
     """Tell whether the answer is to stand for the history in later requests.
 
-    Of system text that ends up to the place `since` it is known that it does not ask.
+    Of system text up to the place `since`, which is behind leading turns where it is
+    behind anything, it is known that it does not ask.
     """
     body, turns, lead = envelope.body, envelope.turns, envelope.lead
     last = len(turns.kinds) - 1
@@ -49,7 +50,7 @@ def asks_to_condense(envelope: Envelope, *, since: int = 0) -> bool:
         and _is_asking(body, system.start, system.end)
     ):
         return True
-    if not lead or turns.place(lead - 1)[1] <= since:
+    if since or not lead:
         return False
     return any(_is_asking(body, *turns.place(at)) for at in range(lead))
 

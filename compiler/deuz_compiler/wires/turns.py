@@ -127,7 +127,7 @@ class Turns(msgspec.Struct, frozen=True, gc=False, array_like=True, eq=False):  
         # Not listed at once: mostly there are two, and none is fresh.
         for at, kind in enumerate(kinds, first):
             if peeks[kind].is_fresh:
-                fresh.append(at)  # As said.
+                fresh.append(at)
         return fresh
 
     def followed_by(self, others: "Turns") -> "Turns":

@@ -14,7 +14,6 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from deuz_compiler import Held, Operation, Reading
 from deuz_proxy.observe.events import LedgerUsed, Listener
@@ -36,9 +35,6 @@ class _Entry:
     operations: tuple[Operation, ...]
     weight_bytes: int
     used_at: float
-
-
-_operations_of = attrgetter("operations")
 
 
 class MemoryLedger:
@@ -86,8 +82,10 @@ class MemoryLedger:
         if known.version == self._version:
             # Nothing was kept nor let go: only of new keys it is not known.
             return holding.isdisjoint(keys[known.count :])
-        is_kept = all(map(_operations_of, held.values()))
-        if not is_kept or len(holding & keys) != len(held):
+        for entry in held.values():
+            if not entry.operations:
+                return False
+        if len(holding & keys) != len(held):
             return False
         known.version = self._version
         return True
