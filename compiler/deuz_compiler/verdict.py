@@ -210,19 +210,20 @@ def weigh_usage(
         return verdict
     missed = expected - usage.cache_read
     missed = missed if missed > 0 else 0
-    weighed = msgspec.structs.replace(
-        verdict, expected_tokens=expected, missed_tokens=missed
-    )
     is_small = missed <= _SLACK_TOKENS or (missed <= expected * _SLACK_PERCENT // 100)
     if verdict.verdict == "broken" or is_small:
-        return weighed
+        return msgspec.structs.replace(
+            verdict, expected_tokens=expected, missed_tokens=missed
+        )
     is_late = now - latest.at > latest.ttl_seconds
     return msgspec.structs.replace(
-        weighed,
+        verdict,
         segment="turn",
         cause="ttl_expired" if is_late else "provider_miss",
         owner="ttl" if is_late else "provider",
         lost_tokens=missed,
+        expected_tokens=expected,
+        missed_tokens=missed,
     )
 
 

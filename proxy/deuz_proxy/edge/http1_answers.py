@@ -32,11 +32,6 @@ class Exchange(msgspec.Struct):
     answer: AnswerHead | None = None
     framing: Framing | None = None
 
-    @property
-    def is_switched(self) -> bool:
-        """Whether the connection speaks another protocol now."""
-        return self.answer is not None and self.answer.status == SWITCHED
-
 
 class _Last(msgspec.Struct, frozen=True):
     """The bytes around the last head's length, and what they were read as."""

@@ -181,15 +181,19 @@ class Connection(asyncio.Protocol):
     def end(self) -> bool:
         """End the exchange; tell whether the connection may serve another."""
         exchange, self._exchange = self._exchange, None
-        if exchange is not None and exchange.is_switched:
+        if exchange is None:
+            self.abort()
+            return False
+        if exchange.answer is not None and exchange.answer.status == SWITCHED:
             # What was written to a tunnel before its end still arrives.
             self.transport.close()
             return False
-        is_over = exchange is not None and exchange.inbox.is_whole
-        if exchange is None or not (is_over and self._is_kept and self._is_sent):
+        inbox = exchange.inbox
+        is_whole = inbox.is_over and inbox.fault is None
+        if not (is_whole and self._is_kept and self._is_sent):
             self.abort()
             return False
-        exchange.inbox.drop()
+        inbox.drop()
         self.sending = None
         self.since = self._loop.time()
         return True
@@ -252,7 +256,8 @@ class Connection(asyncio.Protocol):
             # Nobody asked: what it is, only the upstream knows.
             self.abort()
             return
-        if exchange.inbox.is_over:
+        inbox = exchange.inbox
+        if inbox.is_over:
             self._is_kept = False
             return
         try:
@@ -263,7 +268,7 @@ class Connection(asyncio.Protocol):
                 self._take_body(exchange, exchange.framing, data)
         except NotHttp as fault:
             self.fail(fault)
-        if exchange.inbox.has_news:
+        if inbox.has_news:
             self._waiter.wake()
 
     def eof_received(self) -> None:
@@ -291,7 +296,7 @@ class Connection(asyncio.Protocol):
         self._outlet.resume()
 
     def _take_head(self, exchange: Exchange, data: bytes) -> None:
-        alike = self._reader.read_alike(data, exchange) if self._head.is_empty else None
+        alike = self._reader.read_alike(data, exchange) if not self._head.kept else None
         if alike is not None:
             self._take_answer(exchange, *alike)
             return

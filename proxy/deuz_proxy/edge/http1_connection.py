@@ -271,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
             self._put_off(bytes(data))
 
     def _take_head(self, data: bytes | memoryview) -> None:
-        alike = self._reader.read_alike(data) if self._head.is_empty else None
+        alike = self._reader.read_alike(data) if not self._head.kept else None
         if alike is not None:
             self._take_request(*alike)
             return

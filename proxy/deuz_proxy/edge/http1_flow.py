@@ -55,7 +55,8 @@ class Inbox(msgspec.Struct):
     _waiter: Waiter
     _pieces: deque[bytes] = msgspec.field(default_factory=deque)
     _held_bytes: int = 0
-    _fault: BaseException | None = None
+    # What the body ended with, if it did not end well.
+    fault: BaseException | None = None
     has_begun: bool = False
     is_full: bool = False
     is_over: bool = False
@@ -67,19 +68,9 @@ class Inbox(msgspec.Struct):
     take: Callable[[bytes], bool] | None = None
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the body has ended well."""
-        return self.is_over and self._fault is None
-
-    @property
     def has_news(self) -> bool:
         """Whether there is something for its task to do."""
         return self.take is None or self.is_over or bool(self._pieces)
-
-    @property
-    def fault(self) -> BaseException | None:
-        """What the body ended with, if it did not end well."""
-        return self._fault
 
     def put(self, piece: bytes) -> None:
         """Add what was read."""
@@ -116,7 +107,7 @@ class Inbox(msgspec.Struct):
         """Say that nothing follows, or why; the first word counts."""
         if not self.is_over:
             self.is_over = True
-            self._fault = fault
+            self.fault = fault
             self.room = None
 
     async def wait(self) -> None:
@@ -143,8 +134,8 @@ class Inbox(msgspec.Struct):
                 if self.is_full and not self._held_bytes:
                     self._read_on()
                 yield piece
-            if self._fault is not None:
-                raise self._fault
+            if self.fault is not None:
+                raise self.fault
             if self.is_over:
                 break
             await self._waiter.wait()
@@ -153,15 +144,18 @@ class Inbox(msgspec.Struct):
 
     def take_whole(self) -> bytes | None:
         """Return a body that came whole in one piece, which is still here."""
-        if not self.is_whole or len(self._pieces) != 1 or self.is_full:
+        pieces = self._pieces
+        if not self.is_over or self.fault is not None or len(pieces) != 1:
+            return None
+        if self.is_full:
             return None
         self._held_bytes = 0
-        return self._pieces.popleft()
+        return pieces.popleft()
 
     def take_all(self) -> list[bytes]:
         """Return what is held of a body that is over; raises what it ended with."""
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         whole = self._whole
         pieces = list(self._pieces) if whole is None else [whole.getvalue()]
         self.drop()
@@ -192,14 +186,9 @@ class Inbox(msgspec.Struct):
 
 def whole_inbox(transport: asyncio.Transport, waiter: Waiter, body: bytes) -> Inbox:
     """Return the inbox of a body of which every byte is here."""
-    return Inbox(
-        transport,
-        waiter,
-        deque((body,)),
-        len(body),
-        has_begun=True,
-        is_over=True,
-    )
+    inbox = Inbox(transport, waiter, deque((body,)), len(body))
+    inbox.has_begun = inbox.is_over = True
+    return inbox
 
 
 class Outlet:

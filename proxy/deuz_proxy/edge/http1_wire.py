@@ -72,21 +72,22 @@ class HeadTooLong(NotHttp):
 class Head:
     """Collects a head over any number of reads. One connection owns it."""
 
-    __slots__ = ("_kept", "_most_bytes")
+    __slots__ = ("_most_bytes", "kept")
 
     def __init__(self, most_bytes: int = MAX_HEAD_BYTES) -> None:
-        self._kept = bytearray()
+        # What has come of one that is not whole.
+        self.kept = bytearray()
         self._most_bytes = most_bytes
 
     @property
     def is_empty(self) -> bool:
         """Whether no byte of a head has come."""
-        return not self._kept
+        return not self.kept
 
     @property
     def start(self) -> bytes:
         """What has come of one that is not whole."""
-        return bytes(self._kept)
+        return bytes(self.kept)
 
     def feed(self, data: bytes | memoryview) -> tuple[bytes, bytes] | None:
         """Return the head with its empty line, and what follows it, once it is whole.
@@ -96,26 +97,26 @@ class Head:
         Raises:
             HeadTooLong: it is longer than the limit.
         """
-        if not self._kept:
+        if not self.kept:
             if bytes(data[:1]) in _LINE_ENDS:
                 # One empty line too many was sent by old clients, and is to be let go.
                 data = bytes(data).lstrip(b"\r\n")
             found = _EMPTY_LINE.search(data)
         else:
             # The empty line may have been cut anywhere in its four bytes.
-            start = max(0, len(self._kept) - 3)
-            self._kept += data
-            found = _EMPTY_LINE.search(self._kept, start)
-            data = bytes(self._kept) if found else b""
+            start = max(0, len(self.kept) - 3)
+            self.kept += data
+            found = _EMPTY_LINE.search(self.kept, start)
+            data = bytes(self.kept) if found else b""
         if found is None:
-            self._kept += data
-            if len(self._kept) > self._most_bytes:
+            self.kept += data
+            if len(self.kept) > self._most_bytes:
                 raise HeadTooLong("head too long")
             return None
         end = found.end()
         if end > self._most_bytes:
             raise HeadTooLong("head too long")
-        self._kept.clear()
+        self.kept.clear()
         return bytes(data[:end]), bytes(data[end:])
 
 

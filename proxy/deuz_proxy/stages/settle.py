@@ -8,8 +8,8 @@ Rules:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from deuz_compiler import (
@@ -54,8 +54,7 @@ _STANDING = frozenset({Append, Bare})
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
 
 
-@dataclass(slots=True)
-class Story:
+class Story(msgspec.Struct, eq=False):
     """What the line knows of a request so far. Written by the task that serves it.
 
     It is told once, when the request is over, however it ended.

@@ -215,7 +215,7 @@ async def test_what_taking_a_piece_raises_is_raised_to_the_task() -> None:
 
     assert inbox.is_over
     assert inbox.has_news
-    assert not inbox.is_whole
+    assert inbox.fault is not None
     with pytest.raises(BrokenPipeError):
         await anext(inbox.pieces())
 
