@@ -87,11 +87,11 @@ def _rejected(seen: Seen, runtime: Runtime) -> OverflowSignal | None:
 
 
 def _silent(seen: Seen, usage: Usage, runtime: Runtime) -> OverflowSignal | None:
-    window, estimated = _sizes(seen, runtime)
+    facts, (window, estimated) = seen.facts, _sizes(seen, runtime)
     return recognise_silent(
         usage,
-        seen.facts.finish_reason,
-        seen.facts.has_content,
+        facts.finish_reason,
+        facts.has_content,
         window_tokens=window,
         estimated_tokens=estimated,
     )
