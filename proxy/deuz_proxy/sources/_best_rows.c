@@ -1,8 +1,9 @@
-/* Add up how well words fit the rows that have them, and take the rows that fit best.
+/* Add up how well words fit the rows that have them, and take the rows that fit best;
+and tell the runs of a question's text apart.
 
 Rules:
-- What `best_rows.py` returns in Python is returned here, to the last digit: numbers are
-  added in the same order.
+- What `best_rows.py` and `words.py` return in Python is returned here, to the last digit:
+  numbers are added in the same order.
 - Sums stand by row; where rows lie too far apart for that there is no answer.
 - Python's stable interface and nothing else; what it is handed stays the caller's.
 */
@@ -12,7 +13,7 @@ Rules:
 #include <stdint.h>
 #include <string.h>
 
-enum { MOST_WORDS = 64, MOST_ROWS = 1 << 18, MOST_BEST = 1 << 12 };
+enum { MOST_WORDS = 64, MOST_ROWS = 1 << 18, MOST_BEST = 1 << 12, MOST_BYTES = 1 << 24 };
 
 static const double ROUNDING = 1e-9;
 
@@ -188,8 +189,79 @@ static PyObject *best_rows(PyObject *module, PyObject *const *asked, Py_ssize_t 
     return best_of(&read, most);
 }
 
+/* A run that was met: where it begins, and its length; none has 0. */
+typedef struct {
+    uint32_t start, length;
+} Run;
+
+/* As `words.py` has it: letters, digits, `_`, and all that is not ASCII. */
+static int is_within(unsigned char byte)
+{
+    return byte > 127 || byte == '_' || (unsigned)(byte - '0') < 10 ||
+           (unsigned)((byte | 32) - 'a') < 26;
+}
+
+/* Where the run stands in the table, or is to stand. */
+static Run *slot_of(Run *table, size_t mask, uint32_t hash, const char *text, Run run)
+{
+    for (size_t i = hash & mask;; i = (i + 1) & mask) {
+        Run *held = table + i;
+        if (held->length == 0 ||
+            (held->length == run.length &&
+             memcmp(text + held->start, text + run.start, run.length) == 0))
+            return held;
+    }
+}
+
+static int take_runs(const char *text, size_t size, Run *table, size_t mask, PyObject *runs)
+{
+    for (size_t at = 0; at < size;) {
+        uint32_t hash = 2166136261u;
+        size_t start = at;
+        while (at < size && is_within((unsigned char)text[at]))
+            hash = (hash ^ (unsigned char)text[at++]) * 16777619u;
+        Run run = {(uint32_t)start, (uint32_t)(at++ - start)};
+        if (run.length == 0)
+            continue;
+        Run *slot = slot_of(table, mask, hash ^ hash >> 15, text, run);
+        if (slot->length > 0)
+            continue;
+        *slot = run;
+        PyObject *bytes = PyBytes_FromStringAndSize(text + start, (Py_ssize_t)run.length);
+        int is_kept = bytes != NULL && PyList_Append(runs, bytes) == 0;
+        Py_XDECREF(bytes);
+        if (!is_kept)
+            return 0;
+    }
+    return 1;
+}
+
+static PyObject *distinct_runs(PyObject *module, PyObject *asked)
+{
+    char *text;
+    Py_ssize_t size;
+    (void)module;
+    if (PyBytes_AsStringAndSize(asked, &text, &size) < 0)
+        return NULL;
+    if (size > MOST_BYTES) {
+        PyErr_SetString(PyExc_ValueError, "distinct_runs: too long");
+        return NULL;
+    }
+    /* At most half of the table is taken: between two runs there is a byte. */
+    size_t slots = 4;
+    while (slots <= (size_t)size)
+        slots *= 2;
+    Run *table = PyMem_Calloc(slots, sizeof(Run));
+    PyObject *runs = table ? PyList_New(0) : PyErr_NoMemory();
+    if (runs != NULL && !take_runs(text, (size_t)size, table, slots - 1, runs))
+        Py_CLEAR(runs);
+    PyMem_Free(table);
+    return runs;
+}
+
 static PyMethodDef methods[] = {
     {"best_rows", (PyCFunction)(void (*)(void))best_rows, METH_FASTCALL, "The best."},
+    {"distinct_runs", distinct_runs, METH_O, "Each run once, in order."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,11 +5,14 @@ Rules:
 - Case, accents and English plurals are folded; `getUserName` is also three words.
 - Chinese, Japanese and Korean have no spaces: they are taken in pairs of characters.
 - Texts share most of their words: what is worked out for one is kept for the next.
+- Runs of a question are told apart in C (`_best_rows.c`) where that was built.
 """
 
+import importlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 
 # Runs of letters and digits; `_` parts words, as in most identifiers.
@@ -25,6 +28,8 @@ _BREAKS = bytes(
     code if code > 127 or chr(code).isalnum() or code == ord("_") else ord(" ")  # noqa: PLR2004  # ASCII.
     for code in range(256)
 )
+PartRuns = Callable[[bytes], list[bytes]]
+"""Takes a text in UTF-8, returns its runs without a break, each once, in order."""
 # Of 50 MB of documents and code: 6 million words, 220 000 different ones.
 _MOST_KEPT = 50_000
 
@@ -38,6 +43,7 @@ class KeptWords:
 
     def __init__(self) -> None:
         self._runs = _Runs()
+        self._distinct_runs = load_parter()
 
     def join(self, text: str) -> str:
         """Return the search words of the text, with spaces between them."""
@@ -45,14 +51,14 @@ class KeptWords:
 
     def distinct(self, text: str) -> Sequence[str]:
         """Return the search words of the text, each once, in the order they come."""
-        return list(dict.fromkeys(self._words(dict.fromkeys(_runs_of(text)))))
+        return list(dict.fromkeys(self._words(self._distinct_runs(_encoded(text)))))
 
     def distinct_known(self, text: str, most_new_bytes: int) -> Sequence[str] | None:
         """Do as `distinct`; None where runs that were not met before are longer in all.
 
         A run is what is parted by ASCII; it is told apart into words.
         """
-        runs, met = dict.fromkeys(_runs_of(text)), self._runs
+        runs, met = self._distinct_runs(_encoded(text)), self._runs
         if sum([len(run) for run in runs if run not in met]) > most_new_bytes:
             return None
         return list(dict.fromkeys(self._words(runs)))
@@ -61,9 +67,29 @@ class KeptWords:
         return chain.from_iterable(map(self._runs.__getitem__, runs))
 
 
-def _runs_of(text: str) -> list[bytes]:
+def _encoded(text: str) -> bytes:
     # Half a surrogate pair is part of no word, and becomes a break.
-    return text.encode("utf-8", "replace").translate(_BREAKS).split()
+    return text.encode("utf-8", "replace")
+
+
+def _runs_of(text: str) -> list[bytes]:
+    return _encoded(text).translate(_BREAKS).split()
+
+
+def distinct_in_python(text: bytes) -> list[bytes]:
+    """Tell runs apart without what is built."""
+    return list(dict.fromkeys(text.translate(_BREAKS).split()))
+
+
+@lru_cache(maxsize=2)
+def load_parter(name: str = "deuz_proxy.sources._best_rows") -> PartRuns:
+    """Return what tells runs apart: what was built, or what does without."""
+    try:
+        built: PartRuns = importlib.import_module(name).distinct_runs
+    except (ImportError, AttributeError):
+        # Not built, or built from another source.
+        return distinct_in_python
+    return built
 
 
 class _Runs(dict[bytes, tuple[str, ...]]):

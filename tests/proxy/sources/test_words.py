@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_proxy.sources.words import KeptWords, words_of
+from deuz_proxy.sources.words import (
+    KeptWords,
+    distinct_in_python,
+    load_parter,
+    words_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +76,45 @@ def test_kept_words_stay_right_when_more_were_met_than_are_kept() -> None:
         )
         assert kept.join(text).split() == list(words_of(text))
     assert kept.join("getUser7s days") == "getuser7 get user7 day"
+
+
+@given(st.lists(st.text(st.characters(codec=None), max_size=80), max_size=4))
+def test_distinct_words_are_the_words_once(texts: list[str]) -> None:
+    kept = KeptWords()
+
+    for text in texts * 2:
+        words = list(dict.fromkeys(words_of(text)))
+        assert kept.distinct(text) == words
+        assert kept.distinct_known(text, 0) in (words, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "is_told"),
+    [("abc abc de", 5, True), ("abc abc de", 4, False), ("", 0, True)],
+)
+def test_as_much_is_told_apart_as_was_not_met_before(
+    text: str, most: int, is_told: bool
+) -> None:
+    kept = KeptWords()
+
+    told = kept.distinct_known(text, most)
+
+    assert (told is not None) is is_told
+    assert kept.distinct_known("abc", 3) == ["abc"]
+    assert kept.distinct_known("abc", 0) == ["abc"]
+
+
+@given(
+    st.binary(max_size=60)
+    | st.text("ab_9 \n\u00e9\u6771\x00", max_size=200).map(str.encode)
+    | st.lists(st.integers(0, 40).map(str)).map(" ".join).map(str.encode)
+)
+def test_runs_are_told_apart_as_without_what_is_built(text: bytes) -> None:
+    built = load_parter()
+
+    assert built is not distinct_in_python
+    assert built(text) == distinct_in_python(text)
+
+
+def test_without_what_is_built_runs_are_told_apart_all_the_same() -> None:
+    assert load_parter("deuz_proxy.sources._not_built") is distinct_in_python
