@@ -11,7 +11,7 @@ import hashlib
 import xxhash
 
 from deuz_compiler.wires.envelope import Envelope
-from deuz_compiler.wires.scanner import load_scanner
+from deuz_compiler.wires.scanner import SCANNER
 from deuz_compiler.wires.turns import DIGEST_BYTES, Turns
 
 # Bump when what is hashed changes: old entries then miss instead of misleading.
@@ -56,8 +56,7 @@ def keys_of(
     if lead_count > made:
         known += (scope + link,) * (lead_count - made)
         made = lead_count
-    scanner = load_scanner()
-    links = scanner.links if scanner else _links
+    links = SCANNER.links if SCANNER else _links
     return known + links(scope, link, turns.digests[made * DIGEST_BYTES :])
 
 

@@ -19,7 +19,7 @@ from deuz_compiler.operations import Append, Bare, Operation
 from deuz_compiler.prefix import DIGEST_BYTES, Prefix
 from deuz_compiler.surface import Block, Element, Operations, Run, Surface
 from deuz_compiler.wires.envelope import Edit, Envelope
-from deuz_compiler.wires.scanner import load_scanner
+from deuz_compiler.wires.scanner import SCANNER
 from deuz_compiler.wires.turns import TOKEN_BYTES
 
 _SHORT_BYTES = 4096
@@ -159,8 +159,7 @@ def put_again(standing: Standing, body: bytes, operations: Operations) -> bytes:
         texts = [operations[turn][-1].text for turn in marks.turns]  # type: ignore[union-attr]  # See below.
     except AttributeError:
         texts = [block.append.text for block in _blocks(operations) or ()]
-    scanner = load_scanner()
-    splice = scanner.splice if scanner else _splice
+    splice = SCANNER.splice if SCANNER else _splice
     return splice(body, marks.places, marks.before, marks.behind, texts)
 
 

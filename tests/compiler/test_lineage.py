@@ -87,5 +87,5 @@ def test_without_the_compiled_scanner_the_keys_are_the_same(body: bytes) -> None
     built = chain(envelope, root=ROOT)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lineage, "load_scanner", lambda: None)
+        patch.setattr(lineage, "SCANNER", None)
         assert chain(envelope, root=ROOT) == built

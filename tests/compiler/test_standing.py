@@ -115,7 +115,7 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
     assert put_back(known, envelope, held) == surface
     assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "load_scanner", lambda: None)
+        patch.setattr(module, "SCANNER", None)
         assert put_again(known, envelope.body, held) == lower(
             envelope.body, surface.edits
         )

@@ -988,6 +988,36 @@ static Walk begin_walk(const Spec *spec, const uint8_t *body, size_t size, size_
 
 enum { SCOPE = 8 }; /* Bytes that a key begins with. */
 
+/* Tell whether a call has so many arguments. Each is taken by itself: what takes them
+   all by a format makes a tuple of them first, which is dearer than all of these. */
+static int has_given(Py_ssize_t count, Py_ssize_t expected)
+{
+    if (count != expected)
+        PyErr_Format(PyExc_TypeError, "%zd arguments, not %zd", count, expected);
+    return count == expected;
+}
+
+static int take_text(PyObject *given, Word *text)
+{
+    char *start;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(given, &start, &size) < 0)
+        return 0;
+    *text = (Word){(const uint8_t *)start, (size_t)size};
+    return 1;
+}
+
+static int take_number(PyObject *given, Py_ssize_t *number)
+{
+    *number = PyLong_AsSsize_t(given);
+    return *number != -1 || !PyErr_Occurred();
+}
+
+static int is_part(Py_ssize_t start, Py_ssize_t end, Word text)
+{
+    return start >= 0 && start <= end && end <= (Py_ssize_t)text.length;
+}
+
 /* Put the value into the tuple; it is the tuple's from now on, or nobody's. */
 static int put(PyObject *tuple, Py_ssize_t at, PyObject *value)
 {
@@ -1103,28 +1133,28 @@ static PyObject *scan(PyObject *module, PyObject *arguments)
 }
 
 /* Return one key for each digest: the scope, then a hash of the last such and of it. */
-static PyObject *links(PyObject *module, PyObject *arguments)
+static PyObject *links(PyObject *module, PyObject *const *given, Py_ssize_t given_count)
 {
-    const char *scope, *first, *digests;
-    Py_ssize_t scope_size, first_size, size, count;
+    Word scope, first, digests;
     uint8_t key[SCOPE + DIGEST], text[2 * DIGEST];
+    Py_ssize_t count;
     PyObject *keys;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y#y#y#", &scope, &scope_size, &first, &first_size,
-                          &digests, &size))
+    if (!has_given(given_count, 3) || !take_text(given[0], &scope)
+        || !take_text(given[1], &first) || !take_text(given[2], &digests))
         return NULL;
-    if (scope_size != SCOPE || first_size != DIGEST || size % DIGEST) {
+    if (scope.length != SCOPE || first.length != DIGEST || digests.length % DIGEST) {
         PyErr_SetString(PyExc_ValueError, "links: not a scope, a link and digests");
         return NULL;
     }
-    count = size / DIGEST;
+    count = (Py_ssize_t)(digests.length / DIGEST);
     keys = PyTuple_New(count);
     Hashing hashing = hashing_with(0);
-    memcpy(key, scope, SCOPE);
-    memcpy(key + SCOPE, first, DIGEST);
+    memcpy(key, scope.text, SCOPE);
+    memcpy(key + SCOPE, first.text, DIGEST);
     for (Py_ssize_t i = 0; keys && i < count; i++) {
         memcpy(text, key + SCOPE, DIGEST);
-        memcpy(text + DIGEST, digests + i * DIGEST, DIGEST);
+        memcpy(text + DIGEST, digests.text + i * DIGEST, DIGEST);
         hash_text(&hashing, text, sizeof text, key + SCOPE);
         if (!put(keys, i, PyBytes_FromStringAndSize((const char *)key, sizeof key)))
             Py_CLEAR(keys);
@@ -1134,74 +1164,75 @@ static PyObject *links(PyObject *module, PyObject *arguments)
 
 /* Return packed digests of the body's starts at fixed places, each of the last such and
    of a digest of what stands between. */
-static PyObject *starts(PyObject *module, PyObject *arguments)
+static PyObject *starts(PyObject *module, PyObject *const *given, Py_ssize_t given_count)
 {
-    const char *first, *body;
-    Py_ssize_t first_size, size;
+    Word first, body;
     uint8_t text[2 * DIGEST], *digests;
     size_t count = 0;
     PyObject *packed;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y#y#", &first, &first_size, &body, &size))
+    if (!has_given(given_count, 2) || !take_text(given[0], &first)
+        || !take_text(given[1], &body))
         return NULL;
-    if (first_size != DIGEST) {
+    if (first.length != DIGEST) {
         PyErr_SetString(PyExc_ValueError, "starts: not a link");
         return NULL;
     }
-    for (size_t place = FIRST_PLACE; place <= (size_t)size; place = place_behind(place))
+    for (size_t place = FIRST_PLACE; place <= body.length; place = place_behind(place))
         count++;
     packed = column(count, DIGEST, &digests);
     if (packed) {
         Hashing hashing = hashing_with(0);
-        memcpy(text, first, DIGEST);
-        write_starts(&hashing, text, (const uint8_t *)body, (size_t)size, digests);
+        memcpy(text, first.text, DIGEST);
+        write_starts(&hashing, text, body.text, body.length, digests);
     }
     return packed;
 }
 
 /* Return the digest of a start: of the last place's link and a digest of what stands
    behind that place. None of so little that it is hashed in other ways. */
-static PyObject *link_behind(PyObject *module, PyObject *arguments)
+static PyObject *link_behind(PyObject *module, PyObject *const *given,
+                             Py_ssize_t given_count)
 {
-    const char *first, *body;
-    Py_ssize_t first_size, size, start, end;
+    Word first, body;
+    Py_ssize_t start, end;
     uint8_t text[2 * DIGEST], link[DIGEST];
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y#y#nn", &first, &first_size, &body, &size, &start,
-                          &end))
+    if (!has_given(given_count, 4) || !take_text(given[0], &first)
+        || !take_text(given[1], &body) || !take_number(given[2], &start)
+        || !take_number(given[3], &end))
         return NULL;
-    if (first_size != DIGEST || start < 0 || start > end || end > size) {
+    if (first.length != DIGEST || !is_part(start, end, body)) {
         PyErr_SetString(PyExc_ValueError, "link_behind: not a link and a part of the body");
         return NULL;
     }
     if (end - start < LEAST_HASHED)
         Py_RETURN_NONE;
     Hashing hashing = hashing_with(0);
-    memcpy(text, first, DIGEST);
-    hash_text(&hashing, (const uint8_t *)body + start, (size_t)(end - start), text + DIGEST);
+    memcpy(text, first.text, DIGEST);
+    hash_text(&hashing, body.text + start, (size_t)(end - start), text + DIGEST);
     hash_text(&hashing, text, sizeof text, link);
     return PyBytes_FromStringAndSize((const char *)link, DIGEST);
 }
 
 /* Return whether one of the words, which a NUL each ends, stands in this part of a text. */
-static PyObject *holds(PyObject *module, PyObject *arguments)
+static PyObject *holds(PyObject *module, PyObject *const *given, Py_ssize_t given_count)
 {
-    const char *text, *words;
-    Py_ssize_t size, words_size, start, end;
-    Word listed[MOST_NAMES];
+    Word text, words, listed[MOST_NAMES];
+    Py_ssize_t start, end;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y#nny#", &text, &size, &start, &end, &words,
-                          &words_size))
+    if (!has_given(given_count, 4) || !take_text(given[0], &text)
+        || !take_number(given[1], &start) || !take_number(given[2], &end)
+        || !take_text(given[3], &words))
         return NULL;
-    if (start < 0 || start > end || end > size) {
+    if (!is_part(start, end, text)) {
         PyErr_SetString(PyExc_ValueError, "holds: not a part of the text");
         return NULL;
     }
-    size_t count = read_words((Word){(const uint8_t *)words, (size_t)words_size}, listed,
-                              MOST_NAMES);
+    size_t count = read_words(words, listed, MOST_NAMES);
     for (size_t i = 0; i < count; i++)
         if (listed[i].length
-            && holds_word((const uint8_t *)text + start, (size_t)(end - start), listed[i]))
+            && holds_word(text.text + start, (size_t)(end - start), listed[i]))
             Py_RETURN_TRUE;
     Py_RETURN_FALSE;
 }
@@ -1283,12 +1314,12 @@ static PyObject *splice(PyObject *module, PyObject *arguments)
 }
 
 static PyMethodDef methods[] = {
-    {"holds", holds, METH_VARARGS, "See scanner.py."},
+    {"holds", (PyCFunction)(void (*)(void))holds, METH_FASTCALL, "See scanner.py."},
     {"splice", splice, METH_VARARGS, "See scanner.py."},
     {"scan", scan, METH_VARARGS, "See scanner.py."},
-    {"links", links, METH_VARARGS, "See scanner.py."},
-    {"starts", starts, METH_VARARGS, "See scanner.py."},
-    {"link_behind", link_behind, METH_VARARGS, "See scanner.py."},
+    {"links", (PyCFunction)(void (*)(void))links, METH_FASTCALL, "See scanner.py."},
+    {"starts", (PyCFunction)(void (*)(void))starts, METH_FASTCALL, "See scanner.py."},
+    {"link_behind", (PyCFunction)(void (*)(void))link_behind, METH_FASTCALL, "See scanner.py."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -8,7 +8,6 @@ Rules:
 
 import importlib
 from collections.abc import Callable
-from functools import lru_cache
 
 import msgspec
 
@@ -66,7 +65,6 @@ class Scanner(msgspec.Struct, frozen=True, gc=False):
     splice: Splice
 
 
-@lru_cache(maxsize=2)
 def load_scanner(name: str = _NAME) -> Scanner | None:
     """Return the scanner; None if it was not built, or not from this source."""
     try:
@@ -84,11 +82,15 @@ def load_scanner(name: str = _NAME) -> Scanner | None:
         return None
 
 
+# Made at once, as it is an import: to ask for it takes as long as a short hash.
+SCANNER = load_scanner()
+"""What was compiled, if it was."""
+
+
 def holds(text: bytes, start: int, end: int, words: bytes) -> bool:
     """Tell whether one of the words, each with a NUL behind it, stands in this part."""
-    scanner = load_scanner()
-    if scanner is not None:
-        return scanner.holds(text, start, end, words)
+    if SCANNER is not None:
+        return SCANNER.holds(text, start, end, words)
     return _holds(text, start, end, words)
 
 

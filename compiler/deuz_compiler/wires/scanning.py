@@ -25,7 +25,7 @@ from deuz_compiler.wires.members import (
     step_over,
 )
 from deuz_compiler.wires.rules import Rules
-from deuz_compiler.wires.scanner import load_scanner
+from deuz_compiler.wires.scanner import SCANNER
 from deuz_compiler.wires.turns import (
     DIGEST_BYTES,
     UNREAD,
@@ -114,15 +114,14 @@ def scan(
 def _scan_at_once(
     rules: Rules, body: bytes, known: Checkpoint | None, seed: int
 ) -> tuple[Members, Elements] | None:
-    scanner = load_scanner()
-    if scanner is None:
+    if SCANNER is None:
         return None
     at, origin = 0, _WHOLE
     if known:
         at = known.offset
         origin = _BEHIND_TURN if known.turns.kinds else _BEHIND_BRACKET
     name, spec = rules.history.encode(), rules.glance.spec
-    found = scanner.scan(body, at, origin, name, *spec, seed)
+    found = SCANNER.scan(body, at, origin, name, *spec, seed)
     if found is None:
         return None
     ahead, start, end, behind, signatures, columns = found

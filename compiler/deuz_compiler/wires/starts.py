@@ -15,7 +15,7 @@ from itertools import pairwise
 import msgspec
 import xxhash
 
-from deuz_compiler.wires.scanner import load_scanner
+from deuz_compiler.wires.scanner import SCANNER
 from deuz_compiler.wires.turns import DIGEST_BYTES
 
 _FIRST, _LEAST_APART = 512, 1024
@@ -71,9 +71,11 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
         if count:
             start, end = PLACES[count - 1], count * DIGEST_BYTES
             link = packed[end - DIGEST_BYTES : end]
-        scanner = load_scanner()
-        found = scanner and scanner.link_behind(link, self.body, start, offset)
-        return found or _link(link, memoryview(self.body)[start:offset])
+        if SCANNER is not None:
+            found = SCANNER.link_behind(link, self.body, start, offset)
+            if found is not None:
+                return found
+        return _link(link, memoryview(self.body)[start:offset])
 
     def goes_on(self, offset: int, digest: bytes) -> bool:
         """Tell whether the body goes on behind the start that has this digest."""
@@ -82,8 +84,7 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
 
 def starts_of(root: bytes, body: bytes) -> Starts:
     """Return the starts of a body under the scope's root of 16 bytes."""
-    scanner = load_scanner()
-    pack = scanner.starts if scanner else _pack
+    pack = SCANNER.starts if SCANNER else _pack
     return Starts(root, body, pack(root, body))
 
 

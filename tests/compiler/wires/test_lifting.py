@@ -233,7 +233,7 @@ def test_what_is_no_text_behind_the_checkpoint_is_refused(
     is_built: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_built:
-        monkeypatch.setattr(scanning, "load_scanner", lambda: None)
+        monkeypatch.setattr(scanning, "SCANNER", None)
     checkpoint = checkpoint_of(lift("anthropic", anthropic_body([user("a")])))
     broken = anthropic_body([user("a"), user("b")]).replace(b'"b"', b'"\xff"')
 
@@ -253,7 +253,7 @@ def test_a_key_repeated_behind_the_checkpoint_is_refused(
     again: bytes, is_built: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_built:
-        monkeypatch.setattr(scanning, "load_scanner", lambda: None)
+        monkeypatch.setattr(scanning, "SCANNER", None)
     body = b'{"model":"m","messages":[{"role":"user","content":"a"}]}'
     checkpoint = checkpoint_of(lift("anthropic", body))
     twice = body[:-1] + again
@@ -322,7 +322,7 @@ def test_a_body_is_lifted_alike_with_the_compiled_scanner_and_without(
     built = lift(wire, body, seed=7)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scanning, "load_scanner", lambda: None)
+        patch.setattr(scanning, "SCANNER", None)
         assert lift(wire, body, seed=7) == built
 
 
@@ -345,5 +345,5 @@ def test_an_agents_history_is_lifted_alike_too() -> None:
     built = lift("anthropic", body, seed=7)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scanning, "load_scanner", lambda: None)
+        patch.setattr(scanning, "SCANNER", None)
         assert lift("anthropic", body, seed=7) == built

@@ -185,7 +185,7 @@ def test_a_word_is_found_where_it_stands(
 
     assert holds(text, start, end, listed) == is_there
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "load_scanner", lambda: None)
+        patch.setattr(module, "SCANNER", None)
         assert holds(text, start, end, listed) == is_there
 
 
@@ -244,6 +244,30 @@ def test_a_column_that_ends_within_a_place_is_refused() -> None:
     assert BUILT is not None
     with pytest.raises(ValueError, match="as many"):
         BUILT.splice(b"abc", bytes(9), b"<", b">", [b"a"])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("holds", b"abc", 0, 1),
+        ("holds", b"abc", 0, 1, "a"),
+        ("holds", b"abc", 0, "1", b"a\0"),
+        ("holds", b"abc", 0.0, 1, b"a\0"),
+        ("holds", memoryview(b"abc"), 0, 1, b"a\0"),
+        ("links", bytes(8), bytes(16)),
+        ("links", bytes(8), bytes(16), None),
+        ("starts", bytes(16), "body"),
+        ("starts", bytes(16)),
+        ("link_behind", bytes(16), b"abc", 0, None),
+        ("link_behind", bytes(16), "abc", 0, 1),
+        ("link_behind", bytes(16), b"abc", 0, 1, 2),
+    ],
+)
+def test_what_is_asked_with_something_else_is_refused(asked: tuple[Any, ...]) -> None:
+    assert BUILT is not None
+    name, *values = asked
+    with pytest.raises(TypeError):
+        getattr(BUILT, name)(*values)
 
 
 @pytest.mark.parametrize("sizes", [(7, 16, 16), (8, 15, 16), (8, 16, 17)])

@@ -27,7 +27,7 @@ def scanned(
     if is_built:
         return scan(rules, body, known)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scanning, "load_scanner", lambda: None)
+        patch.setattr(scanning, "SCANNER", None)
         return scan(rules, body, known)
 
 

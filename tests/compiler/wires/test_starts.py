@@ -19,7 +19,7 @@ BODIES = st.builds(
 
 def without_scanner(root: bytes, body: bytes) -> Starts:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "load_scanner", lambda: None)
+        patch.setattr(module, "SCANNER", None)
         return starts_of(root, body)
 
 
@@ -88,7 +88,7 @@ def test_a_start_has_the_same_digest_without_what_was_built(
     found = starts_of(ROOT, body).digest(offset)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "load_scanner", lambda: None)
+        patch.setattr(module, "SCANNER", None)
         assert starts_of(ROOT, body).digest(offset) == found
 
 
