@@ -35,13 +35,13 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
 class Resumed(msgspec.Struct, frozen=True, gc=False):
     """A body that goes on where an earlier one was understood up to.
 
-    `standing` is what stands on the turns up to there, where that is known; `place` is
-    the start's own key, by which it was found.
+    `standing` is what stands on the turns up to there, where that is known; `origin` is
+    what it was found in, and nobody's business but the finder's.
     """
 
     progress: Progress
     standing: Standing | None = None
-    place: bytes = b""
+    origin: object = None
 
 
 def progress_of(
@@ -57,11 +57,16 @@ def progress_of(
 
     `keys` are its lineage keys, `prefix` is its plain prefix, `starts` are its body's.
     """
+    unmarked = None
     if resumed is None:
         ahead_seconds = seconds_ahead(envelope)
     else:
-        ahead_seconds = resumed.progress.ahead_seconds
-    checkpoint = checkpoint_of(envelope, starts, seed=seed)
+        known = resumed.progress
+        ahead_seconds, old = known.ahead_seconds, known.shared
+        # Of a shorter history, others are the last ones, which are looked at.
+        if old.lead == envelope.lead and len(old.prefix.digests) <= len(prefix.digests):
+            unmarked = known.checkpoint
+    checkpoint = checkpoint_of(envelope, starts, seed=seed, unmarked=unmarked)
     count = len(checkpoint.turns.kinds)
     shared = Shared(prefix, count, checkpoint.offset, envelope.lead, checkpoint.facts)
     return Progress(checkpoint, keys[:count], shared, ahead_seconds)

@@ -38,10 +38,11 @@ def cache_seconds(
     body, turns = envelope.body, envelope.turns
     if ahead_seconds is None:
         ahead_seconds = seconds_ahead(envelope)
-    start = envelope.history.end
+    start, end = envelope.history.end, len(body)
     if unmarked < len(turns.kinds):
         start = turns.place(max(unmarked, len(turns.kinds) - _MARKED_TURNS))[0]
-    asked = _longest_in(body, start, len(body))
+    # Mostly, nothing is behind the turns that are known to ask for none.
+    asked = _longest_in(body, start, end) if end - start >= _SHORTEST else 0.0
     asked = ahead_seconds if ahead_seconds > asked else asked
     return asked or _USUAL_SECONDS.get(envelope.wire, _OTHERS_SECONDS)
 
@@ -52,8 +53,6 @@ def seconds_ahead(envelope: Envelope) -> float:
 
 
 def _longest_in(text: bytes, start: int, end: int) -> float:
-    if end - start < _SHORTEST:
-        return 0.0
     # Few requests name one: a search for words is much cheaper than the pattern. Each
     # member that is or holds a lifetime has the first in its name, but Ollama's.
     if not holds(text, start, end, _NAMES):

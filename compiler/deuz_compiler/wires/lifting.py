@@ -27,8 +27,9 @@ from deuz_compiler.wires.envelope import (
 from deuz_compiler.wires.glancing import Glance, Peek, Read, glance_at
 from deuz_compiler.wires.members import object_members
 from deuz_compiler.wires.parts import UNREADABLE
-from deuz_compiler.wires.rendered import has_marker
+from deuz_compiler.wires.rendered import MARKS, has_marker
 from deuz_compiler.wires.rules import Rules
+from deuz_compiler.wires.scanner import holds
 from deuz_compiler.wires.scanning import (
     Checkpoint,
     Elements,
@@ -104,20 +105,27 @@ def _spelled(spell: Callable[[str], str], members: Members) -> Members:
     return spelled
 
 
-def checkpoint_of(envelope: Envelope, starts: Starts, *, seed: int = 0) -> Checkpoint:
+def checkpoint_of(
+    envelope: Envelope,
+    starts: Starts,
+    *,
+    seed: int = 0,
+    unmarked: Checkpoint | None = None,
+) -> Checkpoint:
     """Return the checkpoint up to which the next request will most likely agree.
 
-    `starts` are those of the envelope's body.
+    `starts` are those of the envelope's body, `unmarked` is one of its start that holds
+    no marker in the turns that are looked at.
     """
-    body, turns = envelope.body, envelope.turns
-    if not body.startswith(_LIST, envelope.history.start):
+    body, turns, start = envelope.body, envelope.turns, envelope.history.start
+    if not body.startswith(_LIST, start):
         # A text has no turn to resume behind: offset 0 is no body's prefix.
         return Checkpoint(0, b"", 0, (), NO_TURNS, seed)
-    count, offset = _unmarked(body, turns, envelope.history.start + 1)
+    count, offset = _unmarked(body, turns, start + 1, unmarked)
     return Checkpoint(
         offset,
         starts.digest(offset),
-        envelope.history.start,
+        start,
         envelope.before,
         turns if count == len(turns.kinds) else turns[:count],
         seed,
@@ -125,17 +133,24 @@ def checkpoint_of(envelope: Envelope, starts: Starts, *, seed: int = 0) -> Check
     )
 
 
-def _unmarked(body: bytes, turns: Turns, start: int) -> tuple[int, int]:
+def _unmarked(
+    body: bytes, turns: Turns, start: int, known: Checkpoint | None
+) -> tuple[int, int]:
     """Return how many turns stand ahead of the first with a marker, and their end.
 
-    It is looked for among the last ones; the history's turns begin at `start`.
+    It is looked for among the last ones, behind those that are known to have none; the
+    history's turns begin at `start`.
     """
     count = len(turns.kinds)
     if not count:
         return 0, start
-    first = count - _MARKED_TAIL if count > _MARKED_TAIL else 0
-    end = turns.place(count - 1)[1]
-    if has_marker(body, turns.place(first)[0], end):
+    first, end = count - _MARKED_TAIL, turns.place(count - 1)[1]
+    if known is not None and len(known.turns.kinds) >= first:
+        first, at = len(known.turns.kinds), known.offset
+    else:
+        first = first if first > 0 else 0
+        at = turns.place(first)[0]
+    if holds(body, at, end, MARKS):
         for at in range(first, count):
             if has_marker(body, *turns.place(at)):
                 return at, turns.place(at - 1)[1] if at else start

@@ -13,7 +13,7 @@ from deuz_compiler.wires.members import array_elements, object_members, without_
 from deuz_compiler.wires.scanner import holds
 
 MARKERS = frozenset({"cache_control", "prompt_cache_breakpoint"})
-_MARKS = b'"cache_control"\0"prompt_cache_breakpoint"\0'
+MARKS = b'"cache_control"\0"prompt_cache_breakpoint"\0'
 _BLOCKS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = 0x5B  # An opening bracket.
@@ -24,7 +24,7 @@ def has_marker(raw: bytes, start: int = 0, end: int | None = None) -> bool:
     end = len(raw) if end is None else end
     # Most turns are prose, without an underscore; `in` makes and drops an error at each
     # question.
-    return raw.find(b"_", start, end) >= 0 and holds(raw, start, end, _MARKS)
+    return raw.find(b"_", start, end) >= 0 and holds(raw, start, end, MARKS)
 
 
 def rendered_turn(raw: bytes, content: bytes, *marks: msgspec.Raw) -> bytes:

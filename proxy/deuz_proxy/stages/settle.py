@@ -90,18 +90,20 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     runtime.checkpoints.keep(starts, progress, standing, resumed=call.resumed)
     if compiled.sighting is None or call.is_apart:
         return
-    if call.target.mode == "compile" and call.identity.is_known:
+    if runtime.archives and call.target.mode == "compile" and call.identity.is_known:
         for archive in runtime.archives:
             archive.note(call)
+    # In the order of its fields: by name, each is looked for among all of them.
     baseline = Baseline(
         inbound,
         outbound,
         call.at,
         kept_seconds(envelope, progress),
+        None,
         # What could not be kept is missing later, as if the ledger did not answer.
-        is_ledger_lost=compiled.is_ledger_lost or not is_kept,
-        tried=compiled.tried,
-        entries=len(compiled.operations),
+        compiled.is_ledger_lost or not is_kept,
+        compiled.tried,
+        len(compiled.operations),
     )
     runtime.tracker.record(
         compiled.sighting,
@@ -120,10 +122,9 @@ def _standing(envelope: Envelope, compiled: Compiled, *, turns: int) -> Standing
     # What is not sent does not stand; what ends one request is no part of the next.
     if inbound is outbound or compiled.tail is not None:
         return None
-    prefixes = inbound, outbound
     if (known := compiled.standing) is not None:
-        return gone_on(known, envelope, *prefixes, turns=turns, told=known.told)
-    return standing_of(envelope, compiled.surface, *prefixes, turns=turns)
+        return gone_on(known, envelope, inbound, outbound, turns=turns, told=known.told)
+    return standing_of(envelope, compiled.surface, inbound, outbound, turns=turns)
 
 
 def _with_reading(

@@ -75,19 +75,16 @@ class _Slot:
             self.packed = _pack(without_keys(self.progress))
             self.progress = self.standing = None
 
-    def resume(self, root: bytes) -> Resumed:
-        return Resumed(self.open(root), self.standing, self.key)
-
     def resume_earlier(self, place: _Place, root: bytes) -> Resumed:
-        """Return what is known up to where the conversation stood before."""
+        """Return what is known up to where the conversation stood before.
+
+        Who goes on from there leaves it as it is: it is a branch.
+        """
         turns, standing = place.turns, self.standing
-        return Resumed(
-            progress_up_to(
-                self.open(root), turns, offset=place.offset, digest=place.digest
-            ),
-            standing_up_to(standing, turns) if standing is not None else None,
-            place.key,
+        progress = progress_up_to(
+            self.open(root), turns, offset=place.offset, digest=place.digest
         )
+        return Resumed(progress, standing and standing_up_to(standing, turns))
 
 
 class Checkpoints:
@@ -125,7 +122,8 @@ class Checkpoints:
             for slot in buckets.get(key, ()):
                 if slot.key == key and starts.goes_on(slot.offset, slot.digest):
                     buckets.move_to_end(key)
-                    return slot.resume(starts.root)
+                    progress = slot.progress or slot.open(starts.root)
+                    return Resumed(progress, slot.standing, slot)
                 place = slot.earlier
                 if place is None or place.key != key:
                     continue
@@ -150,7 +148,7 @@ class Checkpoints:
         key, turns = starts.key(offset), len(progress.keys)
         if not key:
             return
-        slot = self._found(resumed, turns) if resumed is not None else None
+        slot = _origin(resumed, turns) if resumed is not None else None
         if slot is None:
             slot = _at(digest, self._buckets.get(key, ()))
             if slot is None:
@@ -171,16 +169,6 @@ class Checkpoints:
         is_full = len(self._buckets) > self._max_entries
         if is_full or self._open_turns > self._max_open_turns:
             self._shrink()
-
-    def _found(self, resumed: Resumed, turns: int) -> _Slot | None:
-        """Return the slot that stands where this was found, if it goes on from there.
-
-        It may have gone on meanwhile, or be forgotten.
-        """
-        digest = resumed.progress.checkpoint.digest
-        slot = _at(digest, self._buckets.get(resumed.place, ()))
-        # Of a shorter history, a turn with a marker may be further ahead.
-        return slot if slot is not None and slot.turns <= turns else None
 
     def _go_on(self, slot: _Slot, key: bytes) -> None:
         """Take where the slot stands for where it stood; what was that, let go."""
@@ -219,6 +207,8 @@ class Checkpoints:
         if slot.progress is not None:
             del self._open[slot]
             self._open_turns -= slot.turns
+        # A request may be under way that goes on from here.
+        slot.digest = b""
 
     def _let_go_of_earlier(self, slot: _Slot) -> None:
         earlier, slot.earlier = slot.earlier, None
@@ -235,6 +225,16 @@ class Checkpoints:
         while len(self._buckets) > self._max_entries or self._bytes > self._max_bytes:
             key, bucket = self._buckets.popitem(last=False)
             self._put_out(bucket, key)
+
+
+def _origin(resumed: Resumed, turns: int) -> _Slot | None:
+    """Return the slot where this was found, if it is still there and may go on."""
+    slot = resumed.origin
+    if not isinstance(slot, _Slot):
+        return None
+    # Of a shorter history, a turn with a marker may be further ahead.
+    is_there = slot.digest == resumed.progress.checkpoint.digest
+    return slot if is_there and slot.turns <= turns else None
 
 
 def _at(digest: bytes, bucket: tuple[_Slot, ...]) -> _Slot | None:

@@ -39,13 +39,14 @@ class Estimates:
 
     def learn(self, model: str, *, estimated: int, actual: int) -> None:
         """Take one answer's own count beside our estimate of what was sent."""
-        state = self._known.get(model) or Calibration(model)
-        self._known[model] = observe_usage(
+        known = self._known
+        state = known.get(model) or Calibration(model)
+        known[model] = observe_usage(
             state, model=model, estimated=estimated, actual=actual
         )
-        self._known.move_to_end(model)
-        while len(self._known) > _MOST_MODELS:
-            self._known.popitem(last=False)
+        known.move_to_end(model)
+        if len(known) > _MOST_MODELS:
+            known.popitem(last=False)
 
     def count_text(self, estimator: Estimator, text: str) -> int:
         """Return the estimate of a text that is likely to come again: a record's."""

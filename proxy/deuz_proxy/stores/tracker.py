@@ -27,6 +27,7 @@ class _Node(msgspec.Struct, gc=False, eq=False):
     `baselines` are what was sent there with each head, kept while it may still go on.
     """
 
+    key: bytes
     conversation: str
     seen: int = 0
     continued: int = 0
@@ -40,8 +41,16 @@ class _Node(msgspec.Struct, gc=False, eq=False):
 
 class _Conversation(msgspec.Struct, gc=False, eq=False):
     baselines: tuple[Baseline, ...] = ()
-    nodes: list[bytes] = msgspec.field(default_factory=list)
+    nodes: list[_Node] = msgspec.field(default_factory=list)
     newest: bytes = b""
+
+    def return_to(self, node: _Node, baseline: Baseline) -> None:
+        """Take a place that is known for the last one; the first stays the first."""
+        if node in self.nodes[1:]:
+            self.nodes.remove(node)
+            self.nodes.append(node)
+        node.seen += 1
+        node.baselines = _with(node.baselines, baseline)
 
 
 class Tracker:
@@ -80,17 +89,18 @@ class Tracker:
         `keys` are the lineage keys of the request's turns behind the leading system
         ones; nothing is changed by looking.
         """
-        count, node = self._longest(keys)
+        node = self._longest(keys)
         if node is None:
             return self._unseen(current, session, is_probe=is_probe)
         conversation = self._conversations[node.conversation]
         baselines, there = conversation.baselines, node.baselines
-        is_newest = conversation.newest == keys[count - 1]
-        if there and count < len(keys) and not is_newest:
+        if there and node.key not in (conversation.newest, keys[-1]):
             there = _headed_first(there, current)
             return Sighting(self._new_id(), (*there, *baselines), is_fork=True)
-        others = tuple([old for old in there if old not in baselines]) if there else ()
-        return Sighting(node.conversation, (*baselines, *others))
+        # Those of the newest place are those of the conversation, as a rule.
+        if there and there != baselines:
+            baselines += tuple([old for old in there if old not in baselines])
+        return Sighting(node.conversation, baselines)
 
     def record(
         self,
@@ -104,40 +114,40 @@ class Tracker:
         """Take an accepted request as its conversation's latest baseline."""
         if not keys:
             return
-        count, node = self._longest(keys)
-        is_known = node is not None and count == len(keys)
+        node, newest = self._longest(keys), keys[-1]
+        is_known = node is not None and node.key == newest
         # Equal requests under way together each looked like a new conversation.
         name = node.conversation if node and is_known else sighting.conversation
-        conversation = self._conversations.get(name)
-        if conversation is None:
-            conversation = self._conversations[name] = _Conversation()
-        else:
-            self._conversations.move_to_end(name)
-        if node is not None and not is_known:
-            node.go_on()
+        conversation = self._conversations.get(name) or self._begin(name)
+        self._conversations.move_to_end(name)
         if len(keys) > 1 and not self._knows(keys[0]):
             # It went on at once: whatever else goes on from there is an edit.
-            self._end_at(name, conversation, keys[0]).go_on()
-        end = self._end_at(name, conversation, keys[-1])
-        end.baselines = _with(end.baselines, baseline)
-        conversation.newest = keys[-1]
+            self._add(conversation, _Node(keys[0], name, 1, 1))
+        if node is not None and is_known:
+            conversation.return_to(node, baseline)
+        else:
+            if node is not None:
+                node.go_on()
+            self._add(conversation, _Node(newest, name, 1, 0, (baseline,)))
+        conversation.newest = newest
         conversation.baselines = _with(conversation.baselines, baseline)
         for digest, text in texts:
             self._texts.put(digest, text)
         if session is not None and not sighting.is_side_call:
             self.note_session(session, name)
-        self._shrink()
+        if len(self._conversations) > self._max_conversations:
+            self._shrink()
 
     def conversation_of(self, keys: Sequence[bytes]) -> str | None:
         """Return the conversation that a history goes on from, if one is known."""
-        _, node = self._longest(keys)
+        node = self._longest(keys)
         return node.conversation if node else None
 
     def note_frontier(self, conversation: str, tokens: int) -> None:
         """Keep how much of its newest prefix the provider said it holds in cache."""
         known = self._conversations.get(conversation)
         if known is not None and known.baselines:
-            newest = msgspec.structs.replace(known.baselines[0], frontier_tokens=tokens)
+            newest = _with_frontier(known.baselines[0], tokens)
             known.baselines = (newest, *known.baselines[1:])
             node = self._nodes.get(known.newest)
             if node is not None:
@@ -148,8 +158,10 @@ class Tracker:
 
         0 and None if none of them does.
         """
-        count, node = self._longest(keys)
-        return count, node.conversation if node else None
+        node = self._longest(keys)
+        if node is None:
+            return 0, None
+        return len(keys) - keys[::-1].index(node.key), node.conversation
 
     def go_on_from(self, key: bytes) -> None:
         """Note that a history went on from this place, as another conversation."""
@@ -175,10 +187,13 @@ class Tracker:
         places = tuple(
             [
                 Place(
-                    key, node.seen, node.continued, tuple(map(number, node.baselines))
+                    node.key,
+                    node.seen,
+                    node.continued,
+                    tuple(map(number, node.baselines)),
                 )
-                for key in known.nodes
-                if (node := self._nodes.get(key)) and node.conversation == name
+                for node in known.nodes
+                if self._nodes.get(node.key) is node
             ]
         )
         return ConversationState(tuple(numbers), latest, places, known.newest)
@@ -187,22 +202,24 @@ class Tracker:
         """Note which conversation a session was seen with last."""
         self._sessions[session] = name
         self._sessions.move_to_end(session)
+        while len(self._sessions) > self._max_conversations:
+            self._sessions.popitem(last=False)
 
     def take(self, name: str, state: ConversationState) -> None:
         """Put what somebody else knows of a conversation in place of what is here."""
-        for key in self._conversations.pop(name, _Conversation()).nodes:
-            self._forget_node(name, key)
+        for node in self._conversations.pop(name, _Conversation()).nodes:
+            self._forget(node)
 
         def listed(numbers: Sequence[int]) -> tuple[Baseline, ...]:
             return tuple([state.baselines[number] for number in numbers])
 
-        for place in state.places:
-            self._nodes[place.key] = _Node(
-                name, place.seen, place.continued, listed(place.baselines)
-            )
-        keys = [place.key for place in state.places]
+        nodes = [
+            _Node(at.key, name, at.seen, at.continued, listed(at.baselines))
+            for at in state.places
+        ]
+        self._nodes.update([(node.key, node) for node in nodes])
         self._conversations[name] = _Conversation(
-            listed(state.latest), keys, state.newest
+            listed(state.latest), nodes, state.newest
         )
         self._shrink()
 
@@ -219,16 +236,9 @@ class Tracker:
         """Remember a text of tools or system by its digest."""
         self._texts.put(digest, text)
 
-    def _longest(self, keys: Sequence[bytes]) -> tuple[int, _Node | None]:
-        nodes = self._nodes
-        # Of a conversation that is known, the first key is, as a rule.
-        if nodes.keys().isdisjoint(keys):
-            return 0, None
-        for index in range(len(keys) - 1, -1, -1):
-            node = nodes.get(keys[index])
-            if node is not None:
-                return index + 1, node
-        return 0, None
+    def _longest(self, keys: Sequence[bytes]) -> _Node | None:
+        # As a rule, one of the last few is known, or none of thousands.
+        return next(filter(None, map(self._nodes.get, reversed(keys))), None)
 
     def _unseen(
         self, current: Prefix, session: bytes | None, *, is_probe: bool
@@ -241,44 +251,40 @@ class Tracker:
         )
         return Sighting(self._new_id(), is_side_call=is_probe or is_apart)
 
-    def _end_at(self, name: str, conversation: _Conversation, key: bytes) -> _Node:
-        node = self._nodes.get(key)
-        if node is None:
-            node = self._nodes[key] = _Node(name)
-        elif key in conversation.nodes[1:]:
-            conversation.nodes.remove(key)
-        if key not in conversation.nodes:
-            conversation.nodes.append(key)
-        node.seen += 1
-        while len(conversation.nodes) > _MOST_NODES:
-            at = self._least_needed(conversation.nodes)
-            self._forget_node(name, conversation.nodes.pop(at))
-        return node
+    def _begin(self, name: str) -> _Conversation:
+        conversation = self._conversations[name] = _Conversation()
+        return conversation
 
-    def _least_needed(self, keys: Sequence[bytes]) -> int:
-        """Return the oldest place that nobody waits at, else the oldest.
+    def _add(self, conversation: _Conversation, node: _Node) -> None:
+        """Take a place that is new for the conversation's last one."""
+        nodes = conversation.nodes
+        self._nodes[node.key] = node
+        nodes.append(node)
+        if len(nodes) > _MOST_NODES:
+            self._forget(nodes.pop(_least_needed(nodes)))
 
-        The first stays: edits of early turns are recognised by it. So does the last: it
-        is where the conversation stands.
-        """
-        for at in range(1, len(keys) - 1):
-            node = self._nodes.get(keys[at])
-            if node is None or not node.baselines:
-                return at
-        return 1
-
-    def _forget_node(self, name: str, key: bytes) -> None:
-        node = self._nodes.get(key)
-        if node is not None and node.conversation == name:
-            del self._nodes[key]
+    def _forget(self, node: _Node) -> None:
+        # Its key may be another conversation's by now.
+        if self._nodes.get(node.key) is node:
+            del self._nodes[node.key]
 
     def _shrink(self) -> None:
         while len(self._conversations) > self._max_conversations:
-            name, conversation = self._conversations.popitem(last=False)
-            for key in conversation.nodes:
-                self._forget_node(name, key)
-        while len(self._sessions) > self._max_conversations:
-            self._sessions.popitem(last=False)
+            _, conversation = self._conversations.popitem(last=False)
+            for node in conversation.nodes:
+                self._forget(node)
+
+
+def _least_needed(nodes: Sequence[_Node]) -> int:
+    """Return the oldest place that nobody waits at, else the oldest.
+
+    The first stays: edits of early turns are recognised by it. So does the last: it is
+    where the conversation stands.
+    """
+    for at in range(1, len(nodes) - 1):
+        if not nodes[at].baselines:
+            return at
+    return 1
 
 
 class _Texts:
@@ -312,13 +318,29 @@ def _headed_first(
     )
 
 
+def _with_frontier(old: Baseline, tokens: int) -> Baseline:
+    # In the order of its fields: by name, each is looked for among all of them.
+    return Baseline(
+        old.inbound,
+        old.outbound,
+        old.at,
+        old.ttl_seconds,
+        tokens,
+        old.is_ledger_lost,
+        old.tried,
+        old.entries,
+    )
+
+
 def _with(baselines: tuple[Baseline, ...], newest: Baseline) -> tuple[Baseline, ...]:
     """Put the newest first; of others, keep those with another head."""
     if not baselines:
         return (newest,)
     sent = newest.outbound
-    if len(baselines) == 1 and sent.is_headed_like(baselines[0].outbound):
-        return (newest,)
+    if len(baselines) == 1:
+        old = baselines[0].outbound
+        if old is sent or sent.is_headed_like(old):
+            return (newest,)
     others = [
         old
         for old in baselines

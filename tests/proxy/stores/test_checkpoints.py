@@ -304,6 +304,18 @@ def test_one_that_goes_on_from_what_was_forgotten_is_kept_like_a_new_one() -> No
     assert turns_kept(store) == [5]
 
 
+def test_one_that_went_on_meanwhile_is_kept_beside_it() -> None:
+    store = Checkpoints()
+    send(store, grown(3))
+    both = [body_of(*[f"{LONG} {n}" for n in range(3)], end) for end in ("a", "b")]
+    found = [find(store, body) for body in both]
+
+    for body, resumed in zip(both, found, strict=True):
+        store.keep(starts_of(ROOT, body), progress(body), resumed=resumed)
+
+    assert turns_kept(store) == [3, 4, 4]
+
+
 def test_what_is_packed_is_found_as_it_was() -> None:
     plain, packed = Checkpoints(), Checkpoints(max_open_turns=0)
     body = grown(3)

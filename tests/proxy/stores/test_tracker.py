@@ -219,7 +219,9 @@ def test_many_conversations_leave_a_bounded_number_of_places() -> None:
             words += f" t{turn}"
 
     assert len(seen.tracker) == 5
-    assert len(seen.tracker._nodes) <= 5 * 8
+    places = [n for each in seen.tracker._conversations.values() for n in each.nodes]
+    assert len(places) == 5 * 8
+    assert seen.tracker._nodes == {node.key: node for node in places}
 
 
 def test_an_empty_history_is_no_conversation(seen: Seen) -> None:
