@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from deuz_compiler.lineage import keys_of
 from deuz_compiler.prefix import Prefix, Shared
 from deuz_compiler.standing import Standing
+from deuz_compiler.wires.checkpoint import checkpoint_of
 from deuz_compiler.wires.envelope import Envelope
 from deuz_compiler.wires.lifetimes import cache_seconds, seconds_ahead
-from deuz_compiler.wires.lifting import checkpoint_of
 from deuz_compiler.wires.scanning import Checkpoint
 from deuz_compiler.wires.starts import Starts
 

@@ -18,6 +18,7 @@ from deuz_compiler import (
 )
 from deuz_testing.bodies import (
     anthropic_body,
+    assistant,
     chat_body,
     compact,
     odd_bodies,
@@ -110,6 +111,27 @@ def test_what_goes_on_from_an_earlier_place_is_what_reading_anew_gives(
     assert progress(wire, body) == progress_of(
         envelope, keys, prefix, starts=starts, seed=7, resumed=Resumed(known)
     )
+
+
+def test_a_marker_that_was_not_looked_at_in_a_longer_history_is_found() -> None:
+    block = {"type": "text", "text": "m", "cache_control": {"type": "ephemeral"}}
+    marked = {"role": "user", "content": [block]}
+    turns = [user("a"), marked, *[assistant("x"), user("y")] * 4]
+    known = progress("anthropic", anthropic_body([*turns[:-1], marked]))
+    shorter = anthropic_body(turns[:9])
+    envelope = lift("anthropic", shorter, seed=7, known=known.checkpoint)
+
+    found = progress_of(
+        envelope,
+        chain(envelope, root=ROOT, known=known.keys),
+        plain_prefix(envelope, known.shared),
+        starts=starts_of(ROOT, shorter),
+        seed=7,
+        resumed=Resumed(known),
+    )
+
+    assert (len(known.keys), len(found.keys)) == (9, 1)
+    assert found == progress("anthropic", shorter)
 
 
 def test_leading_system_turns_are_taken_over_only_while_they_are_the_same() -> None:

@@ -19,7 +19,6 @@ from deuz_compiler.wires.members import BOM
 from deuz_compiler.wires.scanning import quick_tokens
 from deuz_testing.bodies import (
     anthropic_body,
-    assistant,
     compact,
     odd_bodies,
     user,
@@ -131,56 +130,6 @@ def test_what_a_known_start_tells_alone_is_taken_over() -> None:
 
     assert found.facts is known.facts
     assert (found.model, found.max_output_tokens) == ("m", 7)
-
-
-def test_a_checkpoint_stands_before_the_first_marked_turn() -> None:
-    marked = {"role": "user", "content": [{"type": "text", "text": "b", **MARK}]}
-    body = anthropic_body([user("a"), assistant("x"), marked])
-
-    checkpoint = checkpoint_of(lift("anthropic", body))
-
-    assert len(checkpoint.turns) == 2
-    moved = anthropic_body([user("a"), assistant("x"), user("b"), user("c")])
-    # The marker has moved on: the bytes of the turn that had it are others now.
-    assert goes_on(moved, checkpoint)
-    assert lift("anthropic", moved).turns[2].digest == (
-        lift("anthropic", body).turns[2].digest
-    )
-
-
-def test_a_checkpoint_without_turns_can_be_resumed() -> None:
-    marked = {"role": "user", "content": [{"type": "text", "text": "b", **MARK}]}
-    body = anthropic_body([marked])
-
-    checkpoint = checkpoint_of(lift("anthropic", body))
-
-    assert not checkpoint.turns
-    assert lift("anthropic", body, known=checkpoint) == lift("anthropic", body)
-
-
-def test_a_shorter_body_may_have_its_checkpoint_before_the_one_it_went_on_from() -> (
-    None
-):
-    """Of the older body only the newest turns were searched for markers."""
-    marked = {"role": "user", "content": [{"type": "text", "text": "m", **MARK}]}
-    turns = [user("a"), marked, *[assistant("x"), user("y")] * 4]
-    known = checkpoint_of(lift("anthropic", anthropic_body([*turns[:-1], marked])))
-    shorter = anthropic_body(turns[:9])
-    assert goes_on(shorter, known)
-    envelope = lift("anthropic", shorter, known=known)
-
-    checkpoint = checkpoint_of(envelope)
-
-    assert (len(known.turns), len(checkpoint.turns)) == (9, 1)
-    assert checkpoint == checkpoint_of(lift("anthropic", shorter))
-
-
-def test_a_body_that_is_the_checkpoint_itself_is_no_continuation() -> None:
-    body = anthropic_body([user("a")])
-    checkpoint = checkpoint_of(lift("anthropic", body))
-
-    assert goes_on(body, checkpoint)
-    assert not goes_on(body[: checkpoint.offset], checkpoint)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Checkpoints for tests, of bodies that are in no scope of anybody's."""
 
 from deuz_compiler import Envelope, starts_of
-from deuz_compiler.wires import lifting
+from deuz_compiler.wires import checkpoint
 from deuz_compiler.wires.scanning import Checkpoint
 
 ROOT = bytes(range(16))
@@ -10,7 +10,7 @@ ROOT = bytes(range(16))
 def checkpoint_of(envelope: Envelope, *, seed: int = 0) -> Checkpoint:
     """Return the checkpoint of the envelope's body."""
     starts = starts_of(ROOT, envelope.body)
-    return lifting.checkpoint_of(envelope, starts, seed=seed)
+    return checkpoint.checkpoint_of(envelope, starts, seed=seed)
 
 
 def goes_on(body: bytes, known: Checkpoint) -> bool:
