@@ -10,6 +10,7 @@ Rules:
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -17,10 +18,11 @@ import xxhash
 
 from deuz_compiler.operations import Append, Bare, Operation
 from deuz_compiler.prefix import DIGEST_BYTES, Prefix
-from deuz_compiler.surface import Block, Element, Operations, Run, Surface
+from deuz_compiler.surface import Block, Element, Operations, Run, Surface, project
 from deuz_compiler.wires.envelope import Edit, Envelope
+from deuz_compiler.wires.requests import part_span
 from deuz_compiler.wires.scanner import SCANNER
-from deuz_compiler.wires.turns import TOKEN_BYTES
+from deuz_compiler.wires.turns import TOKEN_BYTES, pack_tokens
 
 _SHORT_BYTES = 4096
 
@@ -134,18 +136,84 @@ def put_back(
     None if the operations are not those whose blocks stand: then it is to be projected.
     """
     blocks, marks = _blocks(operations), standing.marks
-    if blocks is None or tuple([block.turn for block in blocks]) != marks.turns:
+    if blocks is None or not _are_those(blocks, marks):
         return None
-    texts = [block.append.text for block in blocks]
-    if tuple(map(xxhash.xxh3_128_digest, texts)) != marks.digests:
-        return None
-    before, behind = marks.before, marks.behind
-    edits = [
-        Edit(at, at, before + text + behind)
-        for at, text in zip(_numbers(marks.places), texts, strict=True)
-    ]
     pieces = _pieces(standing, envelope)
-    return Surface(tuple(edits), pieces, tuple(blocks), (), envelope.turns)
+    return Surface(_edits(blocks, marks), pieces, tuple(blocks), (), envelope.turns)
+
+
+def put_more(
+    standing: Standing, envelope: Envelope, inbound: Prefix, operations: Operations
+) -> tuple[Surface, Standing] | None:
+    """Return the surface with one block behind those that stand, and what then stands.
+
+    None if the operations are others, or the block is not framed like the others: then
+    it is to be projected. `inbound` is the plain prefix.
+    """
+    blocks, known = _blocks(operations), standing.marks
+    if not blocks or blocks[-1].turn < standing.turns:
+        return None
+    *stood, new = blocks
+    turn, append = new.turn, new.append
+    laid = project(envelope, {turn: (append,)}, part_span)
+    added = _marks(laid)
+    if added is None or not _are_those(stood, known):
+        return None
+    if (added.before, added.behind) != (known.before, known.behind):
+        return None
+    marks = Marks(
+        (*known.turns, turn),
+        known.places + added.places,
+        known.before,
+        known.behind,
+        known.digests + added.digests,
+    )
+    element = Element(added.digests[0], append.tokens, turn, is_ours=True)
+    count, lead = len(envelope.turns.kinds), standing.lead
+    more = Standing(
+        marks,
+        (*standing.pieces, Run(known.turns[-1] + 1, turn + 1), element),
+        (*standing.ours, (turn + 1 - lead + len(stood), append.tokens)),
+        count,
+        lead,
+        count,
+        inbound,
+        _with_element(prefix_again(standing, inbound), element, count - turn - 1),
+    )
+    edits = (*_edits(stood, known), *laid.edits)
+    pieces = _pieces(more, envelope)
+    return Surface(edits, pieces, tuple(blocks), (), envelope.turns), more
+
+
+def _with_element(prefix: Prefix, element: Element, behind: int) -> Prefix:
+    """Return the prefix with one element more, ahead of its last so many ones."""
+    at = prefix.count - behind
+    digests, tokens = prefix.digests, prefix.tokens
+    own, size = element.digest[:DIGEST_BYTES], pack_tokens([element.tokens])
+    start, end = at * DIGEST_BYTES, at * TOKEN_BYTES
+    return msgspec.structs.replace(
+        prefix,
+        digests=digests[:start] + own + digests[start:],
+        tokens=tokens[:end] + size + tokens[end:],
+        history_tokens=prefix.history_tokens + element.tokens,
+    )
+
+
+def _are_those(blocks: Sequence[Block], marks: Marks) -> bool:
+    """Tell whether these are the blocks that stand, by their texts."""
+    if tuple([block.turn for block in blocks]) != marks.turns:
+        return False
+    digests = [xxhash.xxh3_128_digest(block.append.text) for block in blocks]
+    return tuple(digests) == marks.digests
+
+
+def _edits(blocks: Sequence[Block], marks: Marks) -> tuple[Edit, ...]:
+    before, behind, places = marks.before, marks.behind, _numbers(marks.places)
+    edits = [
+        Edit(at, at, before + block.append.text + behind)
+        for at, block in zip(places, blocks, strict=True)
+    ]
+    return tuple(edits)
 
 
 def put_again(standing: Standing, body: bytes, operations: Operations) -> bytes:
@@ -270,6 +338,6 @@ def _cut(reading: Reading, count: int) -> Reading:
     if count == reading.count:
         return reading
     held = reading.held
-    if held and next(reversed(held)) >= count:
+    if count < reading.count and held and next(reversed(held)) >= count:
         held = {at: entry for at, entry in held.items() if at < count}
     return Reading(held, count, reading.version)

@@ -30,6 +30,7 @@ from deuz_compiler import (
     project,
     put_again,
     put_back,
+    put_more,
     standing_of,
     standing_up_to,
     stays,
@@ -46,6 +47,7 @@ from deuz_testing.bodies import (
     user,
 )
 
+FORMS = st.sampled_from([PART, TURN])
 WIRES = st.sampled_from(["anthropic", "openai_chat"])
 RECORD = PlacedRecord("docs", "r1", "1", "sha256:00")
 SYSTEM = {"role": "system", "content": "s"}
@@ -93,7 +95,7 @@ def grown_from(wire: str, first: bytes, second: bytes) -> bytes:
 
 def some_held(body: bytes, wire: str, data: st.DataObject) -> Held:
     """Return a block or nothing behind each fresh turn of the body."""
-    form = data.draw(st.sampled_from([PART, TURN]))
+    form = data.draw(FORMS)
     fresh = lift(wire, body).turns.fresh_from(0)
     behind = data.draw(st.lists(st.sampled_from(fresh or (0,)), unique=True))
     held: Held = dict.fromkeys(fresh, (Bare(),))
@@ -145,6 +147,50 @@ def test_what_stood_before_is_put_back_as_projecting_anew_gives(
     assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
     assert prefix_again(known, plain_prefix(envelope)) == shown
     assert standing_up_to(later, later.marks.turns[-1]) is None
+
+
+@given(odd_bodies(), odd_bodies(), WIRES, FORMS, st.data())
+def test_one_block_more_is_laid_as_projecting_anew_lays_it(
+    first: bytes, second: bytes, wire: str, form: str, data: st.DataObject
+) -> None:
+    held, turns = some_held(first, wire, data), len(lift(wire, first).turns)
+    known = standing(first, held, turns=turns, wire=wire)
+    grown = grown_from(wire, first, second)
+    new = lift(wire, grown).turns.fresh_from(turns)
+    if known is None or not new:
+        return
+    held[data.draw(st.sampled_from(new))] = (block("new", form),)
+    envelope, surface, shown = laid(grown, held, wire)
+    inbound, count = plain_prefix(envelope), len(envelope.turns)
+
+    found = put_more(known, envelope, inbound, held)
+
+    anew = standing_of(envelope, surface, inbound, shown, turns=count)
+    if found is None:
+        assert anew is None
+        return
+    assert found == (surface, anew)
+    assert put_again(found[1], grown, held) == lower(grown, surface.edits)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {},
+        {1: (block(),)},
+        {1: (block("other"),), 5: (block(),)},
+        {1: (block(),), 5: (block(form=PART),)},
+        {1: (block(),), 3: (block(),)},
+        {1: (block(),), 5: (block(), TailCopy(b"T", (), 1))},
+        {1: (block(),), 5: (block(), block())},
+        {1: (block(),), 4: (block(),), 5: (block(),)},
+    ],
+)
+def test_what_is_not_one_block_more_is_projected_anew(held: Held) -> None:
+    known = standing_on(HISTORY, {1: (block(),)})
+    envelope = lift("openai_chat", chat_body([*HISTORY, assistant("d"), user("e")]))
+
+    assert put_more(known, envelope, plain_prefix(envelope), held) is None
 
 
 def test_a_turn_that_stays_bare_changes_nothing_that_stands() -> None:

@@ -34,6 +34,7 @@ from deuz_compiler import (
     project,
     put_again,
     put_back,
+    put_more,
     stays,
     was_redacted,
     was_unfolded,
@@ -134,7 +135,7 @@ def add_context(
     if call.envelope is None or known.gathered is None:
         raise ValueError("nothing was gathered for this request")
     started_at, start = runtime.clock(), runtime.monotonic()
-    surface = project(call.envelope, known.operations, part_span)
+    surface = _projected(call, call.envelope, known.operations)
     compilation = compile_gathered(
         call, known, surface, runtime, free_tokens=free_tokens
     )
@@ -148,6 +149,13 @@ def add_context(
         duration_seconds=runtime.monotonic() - start,
     )
     return make_block(call, known, compilation, runtime), told
+
+
+def _projected(call: Call, envelope: Envelope, operations: Operations) -> Surface:
+    """Return the surface of what was placed before: as it stood, as a rule."""
+    standing = call.resumed.standing if call.resumed else None
+    stood = put_back(standing, envelope, operations) if standing else None
+    return stood or project(envelope, operations, part_span)
 
 
 def lay_out(
@@ -256,6 +264,11 @@ def _shown(
             told = () if reading is None else tell_stood(operations)
             standing = replace(standing, reading=reading, told=told)
             return _Shown(back, again, standing.ours, standing)
+        more = put_more(standing, envelope, inbound, operations)
+        if more is not None:
+            surface, stands = more
+            body = put_again(stands, envelope.body, operations)
+            return _Shown(surface, stands.outbound, stands.ours, stands, body)
     ending = passing.ending if passing else None
     surface = project(envelope, operations, part_span, ending=ending)
     if not (surface.edits and is_sent):

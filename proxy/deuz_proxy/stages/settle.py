@@ -85,7 +85,7 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         resumed=call.resumed,
     )
     standing = _standing(envelope, compiled, turns=len(progress.keys))
-    if standing is not None and compiled.standing is None and is_kept:
+    if standing is not None and standing.reading is None and is_kept:
         standing = _with_reading(call, compiled, standing, runtime)
     runtime.checkpoints.keep(starts, progress, standing, resumed=call.resumed)
     if compiled.sighting is None or call.is_apart:

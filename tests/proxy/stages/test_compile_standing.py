@@ -21,11 +21,12 @@ from deuz_testing.bodies import (
     user,
 )
 from deuz_testing.conversation import admitted
-from deuz_testing.line import FixedSource, Told, make_config, make_runtime
+from deuz_testing.line import RULE, FixedSource, Told, make_config, make_runtime
 from deuz_testing.scripted import GivenRequest
 
 # What is shorter is not looked for: it is read anew.
 LONG = "word " * 300
+EACH_TIME = "context: {refresh: {min_steps: 1, max_passes: 9}}"
 
 
 @pytest.fixture
@@ -80,6 +81,32 @@ def _sent(compiled: Compiled) -> Compiled:
     surface = compiled.surface and Surface((), compiled.surface.pieces, ())
     changes = {"sighting": sighting, "compile": told, "surface": surface}
     return replace(compiled, standing=None, **changes)
+
+
+@pytest.mark.parametrize("placement", ["turn", "part"])
+async def test_a_further_block_is_laid_behind_those_that_stand_as_all_would_be(
+    told: Told, source: FixedSource, placement: str
+) -> None:
+    config = make_config(placement=placement, more=EACH_TIME)
+    runtime = make_runtime(config, told, sources=[source])
+    asked = {"role": "user", "content": [{"type": "text", "text": LONG}]}
+    laid_on = []
+    for number, body in enumerate(stories([asked, *[assistant("a"), asked] * 3])):
+        source.found = (replace(RULE, record_id=f"r{number}", text=f"Rule {number}."),)
+        call = await call_of(runtime, body)
+        known = await recall_context(call, runtime)
+
+        compiled = compile_call(call, known, runtime)
+
+        anew = compile_call(replace(call, resumed=None), known, runtime)
+        assert compiled.surface == anew.surface
+        assert _sent(compiled) == _sent(anew)
+        assert tell_placements(call, compiled, is_accepted=True) == tell_placements(
+            call, anew, is_accepted=True
+        )
+        laid_on.append(len(compiled.operations) if compiled.standing else 0)
+        await keep_call(call, compiled, runtime)
+    assert laid_on == [0, 2, 3, 4]
 
 
 async def test_a_block_that_the_ledger_lost_is_not_put_back(
