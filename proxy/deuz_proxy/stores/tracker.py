@@ -22,20 +22,19 @@ _MOST_NODES = 8
 
 
 class _Node(msgspec.Struct, gc=False, eq=False):
-    """A place where a request ended: how often it was sent, how often it went on.
+    """A place where a request ended: how much more often it was sent than it went on.
 
     `baselines` are what was sent there with each head, kept while it may still go on.
     """
 
     key: bytes
     conversation: str
-    seen: int = 0
-    continued: int = 0
+    waiting: int
     baselines: tuple[Baseline, ...] = ()
 
     def go_on(self) -> None:
-        self.continued += 1
-        if self.continued >= self.seen:
+        self.waiting -= 1
+        if self.waiting <= 0:
             self.baselines = ()
 
 
@@ -49,7 +48,7 @@ class _Conversation(msgspec.Struct, gc=False, eq=False):
         if node in self.nodes[1:]:
             self.nodes.remove(node)
             self.nodes.append(node)
-        node.seen += 1
+        node.waiting += 1
         node.baselines = _with(node.baselines, baseline)
 
 
@@ -122,13 +121,13 @@ class Tracker:
         self._conversations.move_to_end(name)
         if len(keys) > 1 and not self._knows(keys[0]):
             # It went on at once: whatever else goes on from there is an edit.
-            self._add(conversation, _Node(keys[0], name, 1, 1))
+            self._add(conversation, _Node(keys[0], name, 0))
         if node is not None and is_known:
             conversation.return_to(node, baseline)
         else:
             if node is not None:
                 node.go_on()
-            self._add(conversation, _Node(newest, name, 1, 0, (baseline,)))
+            self._add(conversation, _Node(newest, name, 1, (baseline,)))
         conversation.newest = newest
         conversation.baselines = _with(conversation.baselines, baseline)
         for digest, text in texts:
@@ -184,14 +183,10 @@ class Tracker:
             return numbers.setdefault(baseline, len(numbers))
 
         latest = tuple([number(each) for each in known.baselines])
+        # Of how often it was sent and went on, the difference is all that is asked for.
         places = tuple(
             [
-                Place(
-                    node.key,
-                    node.seen,
-                    node.continued,
-                    tuple(map(number, node.baselines)),
-                )
+                Place(node.key, node.waiting, 0, tuple(map(number, node.baselines)))
                 for node in known.nodes
                 if self._nodes.get(node.key) is node
             ]
@@ -214,7 +209,7 @@ class Tracker:
             return tuple([state.baselines[number] for number in numbers])
 
         nodes = [
-            _Node(at.key, name, at.seen, at.continued, listed(at.baselines))
+            _Node(at.key, name, at.seen - at.continued, listed(at.baselines))
             for at in state.places
         ]
         self._nodes.update([(node.key, node) for node in nodes])
