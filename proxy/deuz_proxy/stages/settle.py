@@ -8,8 +8,8 @@ Rules:
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-import msgspec
 from msgspec.structs import replace
 
 from deuz_compiler import (
@@ -54,7 +54,8 @@ _STANDING = frozenset({Append, Bare})
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
 
 
-class Story(msgspec.Struct, eq=False):
+@dataclass(slots=True)
+class Story:
     """What the line knows of a request so far. Written by the task that serves it.
 
     It is told once, when the request is over, however it ended.
