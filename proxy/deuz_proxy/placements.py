@@ -6,10 +6,8 @@ Rules:
 """
 
 from collections.abc import Sequence
-from itertools import islice
-from operator import is_
 
-from deuz_compiler import Append, Reading, Standing, TailCopy
+from deuz_compiler import Append, TailCopy
 from deuz_proxy.calls import ByTurn, Call, Compiled
 from deuz_proxy.observe.events import Placement
 
@@ -61,22 +59,6 @@ def tell_stood(operations: ByTurn) -> tuple[Placement, ...]:
         if type(operation) is Append
     ]
     return _tell_blocks(blocks, {}, _PLACED, _PLACED)
-
-
-def tell_on(before: Standing | None, reading: Reading) -> tuple[Placement, ...]:
-    """Return what is told of blocks that were read, once they stood before.
-
-    What was told of those that stood before already is told of them again.
-    """
-    held, count = reading.held, 0
-    told: tuple[Placement, ...] = ()
-    if before is not None and before.reading is not None and before.told:
-        stood = before.reading.held
-        # In their order, so that what is new is behind them.
-        if len(stood) <= len(held) and all(map(is_, stood.values(), held.values())):
-            told, count = before.told, len(stood)
-    new = islice(held.items(), count, None)
-    return (*told, *tell_stood({turn: entry.operations for turn, entry in new}))
 
 
 def _tell_blocks(

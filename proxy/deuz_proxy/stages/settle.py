@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from deuz_compiler import (
-    Append,
-    Bare,
     Baseline,
     Envelope,
     Prefix,
@@ -41,15 +39,13 @@ from deuz_proxy.observe.events import (
 )
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import Seen, observe_overflow
-from deuz_proxy.placements import tell_on, tell_placements
+from deuz_proxy.placements import tell_placements
 from deuz_proxy.predicting import predict_call
+from deuz_proxy.readings import with_reading
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.undecided import undecided_turns
 
 # Bounds are the operator's: what they put out is ours to tell, and no fault.
 _DELIBERATE = ("overflow_recovery", "record_forgotten", "evicted")
-# What stands behind a turn, or that nothing will.
-_STANDING = frozenset({Append, Bare})
 # OpenAI caches from 1024 tokens on and counts in steps of 128.
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
 
@@ -87,7 +83,7 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     )
     standing = _standing(envelope, compiled, turns=len(progress.keys))
     if standing is not None and standing.reading is None and is_kept:
-        standing = _with_reading(call, compiled, standing, runtime)
+        standing = with_reading(call, compiled, standing, runtime)
     runtime.checkpoints.keep(starts, progress, standing, resumed=call.resumed)
     if compiled.sighting is None or call.is_apart:
         return
@@ -126,30 +122,6 @@ def _standing(envelope: Envelope, compiled: Compiled, *, turns: int) -> Standing
     if (known := compiled.standing) is not None:
         return gone_on(known, envelope, inbound, outbound, turns=turns, told=known.told)
     return standing_of(envelope, compiled.surface, inbound, outbound, turns=turns)
-
-
-def _with_reading(
-    call: Call, compiled: Compiled, standing: Standing, runtime: Runtime
-) -> Standing:
-    """Add what the ledger now holds of the history, if it is what stands there.
-
-    The next request goes on with it as with what was read at one that asks nothing.
-    """
-    envelope, operations = call.envelope, compiled.operations
-    if envelope is None or call.is_condensing or undecided_turns(envelope, operations):
-        return standing
-    reading = runtime.ledger.held_here(call.ledger_keys[: standing.turns])
-    if reading is None:
-        return standing
-    stood = [turn for turn in operations if turn < standing.turns]
-    if len(stood) != len(reading.held):
-        return standing
-    for turn, entry in reading.held.items():
-        is_same = entry.operations is operations.get(turn)
-        if not (is_same and _STANDING.issuperset(map(type, entry.operations))):
-            return standing
-    before = call.resumed.standing if call.resumed else None
-    return replace(standing, reading=reading, told=tell_on(before, reading))
 
 
 async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> bool:

@@ -1,4 +1,3 @@
-import time
 from typing import Any
 
 import pytest
@@ -11,8 +10,6 @@ from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.compile import compile_call
 from deuz_proxy.stages.recall import recall_context, recall_here
 from deuz_proxy.stages.settle import keep_call
-from deuz_proxy.stores.build import ledger_bounds, weigh
-from deuz_proxy.stores.ledger_memory import MemoryLedger
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
@@ -188,54 +185,6 @@ async def test_a_change_of_the_ledger_is_seen_at_the_next_request(
     anew = compile_call(replace(call, resumed=None), replace(known), runtime)
     assert compiled.body == anew.body
     assert (compiled.body == last) is (change != "add")
-
-
-async def test_what_was_told_of_blocks_is_told_again_behind_the_next_question(
-    told: Told, source: FixedSource
-) -> None:
-    refresh = "context: {refresh: {min_steps: 1}}"
-    runtime = make_runtime(make_config(more=refresh), told, sources=[source])
-    turns = [user(LONG)]
-    for number in range(4):
-        turns += [*TOOLS, assistant("Found."), user(f"and {number}?")]
-    standings = []
-    for body in stories([*turns, *TOOLS]):
-        call, known, compiled = await served(runtime, body)
-        standing = compiled.standing
-        again = tell_placements(call, compiled, is_accepted=True)
-
-        anew = compile_call(replace(call, resumed=None), known, runtime)
-        assert again == tell_placements(call, anew, is_accepted=True)
-        standings.append(standing is not None and again is standing.told)
-    # But for the five questions, each is told as it was before.
-    assert standings == [False, True, True, True] * 5
-
-
-class Forgetful(MemoryLedger):
-    """A ledger of which nothing is left once it was written to."""
-
-    async def commit(self, operations: Any) -> None:
-        await super().commit(operations)
-        await super().commit(dict.fromkeys(operations, ()))
-
-
-async def test_what_the_ledger_does_not_hold_is_not_gone_on_with(
-    told: Told, source: FixedSource
-) -> None:
-    config = make_config()
-    bounds = ledger_bounds(config.ledger)
-    ledger = Forgetful(bounds, weigh=weigh, clock=time.time, tell=told)
-    runtime = make_runtime(config, told, sources=[source], ledger=ledger)
-    first, second = stories([user(LONG), *TOOLS[:2]])
-    _, _, compiled = await served(runtime, first)
-    assert compiled.body != first
-
-    call, _, compiled = await served(runtime, second)
-
-    assert call.resumed is not None
-    assert call.resumed.standing is not None
-    assert call.resumed.standing.reading is None
-    assert compiled.body == second
 
 
 ASKING = "*Briefly* summarize this partial conversation about programming."
