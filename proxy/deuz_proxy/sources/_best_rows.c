@@ -1,9 +1,9 @@
 /* Add up how well words fit the rows that have them, and take the rows that fit best;
-and tell the runs of a question's text apart.
+tell the runs of a question's text apart; and round what comes of it.
 
 Rules:
-- What `best_rows.py` and `words.py` return in Python is returned here, to the last digit:
-  numbers are added in the same order.
+- What `best_rows.py`, `words.py` and `scores.py` return in Python is returned here, to
+  the last digit: numbers are added in the same order.
 - Sums stand by row; where rows lie too far apart for that there is no answer.
 - Python's stable interface and nothing else; what it is handed stays the caller's.
 */
@@ -189,6 +189,22 @@ static PyObject *best_rows(PyObject *module, PyObject *const *asked, Py_ssize_t 
     return best_of(&read, most);
 }
 
+/* As `scores.py` has it; what is near a half, or no such number, is left to Python. */
+static PyObject *nine_digits(PyObject *module, PyObject *asked)
+{
+    double number = PyFloat_AsDouble(asked);
+    double scaled = number * 1e9;
+    (void)module;
+    if (number == -1.0 && PyErr_Occurred())
+        return NULL;
+    if (scaled >= 0 && scaled < 1e13) {
+        double whole = (double)(int64_t)(scaled + 0.5);
+        if (-0.4995 < scaled - whole && scaled - whole < 0.4995)
+            return PyFloat_FromDouble(whole / 1e9);
+    }
+    return PyObject_CallMethod(asked, "__round__", "i", 9);
+}
+
 /* A run that was met: where it begins, and its length; none has 0. */
 typedef struct {
     uint32_t start, length;
@@ -262,6 +278,7 @@ static PyObject *distinct_runs(PyObject *module, PyObject *asked)
 static PyMethodDef methods[] = {
     {"best_rows", (PyCFunction)(void (*)(void))best_rows, METH_FASTCALL, "The best."},
     {"distinct_runs", distinct_runs, METH_O, "Each run once, in order."},
+    {"nine_digits", nine_digits, METH_O, "A number rounded."},
     {NULL, NULL, 0, NULL},
 };
 

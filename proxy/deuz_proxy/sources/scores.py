@@ -7,7 +7,8 @@ Rules:
 - Nine digits: the same folder and question give the same scores everywhere.
 """
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 import msgspec
@@ -21,6 +22,7 @@ _SCALE = 10.0**_DIGITS
 # Of numbers up to 1,000 scaling is off by a fifth of what is left to a half.
 _ALMOST_HALF = 0.4995
 
+Round = Callable[[float], float]
 Fitting = tuple[float, float, FoundChunk]
 """A chunk, how well it fits, and which share of the question's weight it has."""
 
@@ -66,7 +68,7 @@ def scored_hits(
     return tuple(hits)
 
 
-def nine_digits(number: float) -> float:
+def digits_in_python(number: float) -> float:
     """Return `round(number, 9)`, for a number from 0 to 1,000.
 
     That writes the number out and reads it again, which takes twenty times as long.
@@ -77,6 +79,21 @@ def nine_digits(number: float) -> float:
     if -_ALMOST_HALF < scaled - whole < _ALMOST_HALF:
         return whole / _SCALE
     return round(number, _DIGITS)
+
+
+def load_rounding(name: str = "deuz_proxy.sources._best_rows") -> Round:
+    """Return what rounds: what was built, or what does without."""
+    try:
+        built: Round = importlib.import_module(name).nine_digits
+    except (ImportError, AttributeError):
+        # Not built, or built from another source.
+        return digits_in_python
+    return built
+
+
+# At import: each chunk comes by here, and to look it up would take as long again.
+nine_digits = load_rounding()
+"""Returns `round(number, 9)`, for a number from 0 to 1,000."""
 
 
 def _held_together(each: FoundChunk, glue: Sequence[tuple[str, float]]) -> float:
