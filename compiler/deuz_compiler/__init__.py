@@ -30,7 +30,13 @@ from deuz_compiler.placement.laws import (
     place_for_tail,
 )
 from deuz_compiler.prediction import predict_read
-from deuz_compiler.prefix import Prefix, Shared, plain_prefix, with_surface
+from deuz_compiler.prefix import (
+    Prefix,
+    Shared,
+    plain_prefix,
+    tokens_with,
+    with_surface,
+)
 from deuz_compiler.profiles.json_form import compile_json
 from deuz_compiler.profiles.project_context.form import compile_profile
 from deuz_compiler.progress import (
@@ -299,6 +305,7 @@ __all__ = [
     "summary_body",
     "summary_request_text",
     "tokenizer_estimator",
+    "tokens_with",
     "user_text",
     "view_turns",
     "was_redacted",

@@ -174,6 +174,20 @@ def _halved(digests: bytes) -> bytes:
     return memoryview(digests).cast("Q")[::2].tobytes()
 
 
+def tokens_with(prefix: Prefix, envelope: Envelope, surface: Surface) -> int:
+    """Return the tokens of the whole prefix with the surface; `prefix` is the plain."""
+    turns = added = 0
+    for piece in surface.pieces:
+        if isinstance(piece, Element):
+            added += piece.tokens
+        else:
+            turns += piece.end - piece.start
+    if turns == len(envelope.turns.kinds):
+        # No turn was replaced.
+        return prefix.total_tokens + added
+    return with_surface(prefix, envelope, surface).total_tokens
+
+
 def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix:
     """Return the prefix of what the surface shows; `prefix` is the plain one."""
     lead = envelope.lead

@@ -17,14 +17,14 @@ import msgspec
 import xxhash
 
 from deuz_compiler.operations import Append, Bare, Operation
+from deuz_compiler.placement.laws import PART, append_edits
 from deuz_compiler.prefix import DIGEST_BYTES, Prefix
-from deuz_compiler.surface import Block, Element, Operations, Run, Surface, project
+from deuz_compiler.surface import Block, Element, Operations, Run, Surface
 from deuz_compiler.wires.envelope import Edit, Envelope
-from deuz_compiler.wires.requests import part_span
 from deuz_compiler.wires.scanner import SCANNER
 from deuz_compiler.wires.turns import TOKEN_BYTES, pack_tokens
 
-_SHORT_BYTES = 4096
+_SHORT_BYTES, _SOUGHT_BYTES = 4096, 64
 
 
 class Held(Protocol):
@@ -115,7 +115,9 @@ def _marks(surface: Surface) -> Marks | None:
     if not blocks or surface.copies or len(blocks) != len(edits):
         return None
     texts = [block.append.text for block in blocks]
-    before, _, behind = edits[0].text.partition(texts[0])
+    # By its start: to find all of it takes longer than all else here.
+    at = edits[0].text.find(texts[0][:_SOUGHT_BYTES])
+    before, behind = edits[0].text[:at], edits[0].text[at + len(texts[0]) :]
     for text, edit in zip(texts, edits, strict=True):
         if edit.start != edit.end or edit.text != before + text + behind:
             return None
@@ -133,13 +135,14 @@ def put_back(
 ) -> Surface | None:
     """Return the surface of a request that begins with what this stands on.
 
-    None if the operations are not those whose blocks stand: then it is to be projected.
+    It has no edits: `put_again` writes them. None if the operations are not those whose
+    blocks stand: then it is to be projected.
     """
     blocks, marks = _blocks(operations), standing.marks
     if blocks is None or not _are_those(blocks, marks):
         return None
     pieces = _pieces(standing, envelope)
-    return Surface(_edits(blocks, marks), pieces, tuple(blocks), (), envelope.turns)
+    return Surface((), pieces, tuple(blocks), (), envelope.turns)
 
 
 def put_more(
@@ -155,20 +158,24 @@ def put_more(
         return None
     *stood, new = blocks
     turn, append = new.turn, new.append
-    laid = project(envelope, {turn: (append,)}, part_span)
-    added = _marks(laid)
-    if added is None or not _are_those(stood, known):
+    texts, before, behind = [append.text], known.before, known.behind
+    if append.form == PART:
+        edits = append_edits(envelope, turn, parts=texts)
+    else:
+        edits = append_edits(envelope, turn, turns=texts)
+    at = edits[0].start
+    is_alike = edits == (Edit(at, at, before + append.text + behind),)
+    if not (is_alike and _are_those(stood, known)):
         return None
-    if (added.before, added.behind) != (known.before, known.behind):
-        return None
+    digest = xxhash.xxh3_128_digest(append.text)
     marks = Marks(
         (*known.turns, turn),
-        known.places + added.places,
-        known.before,
-        known.behind,
-        known.digests + added.digests,
+        known.places + struct.pack("=Q", at),
+        before,
+        behind,
+        (*known.digests, digest),
     )
-    element = Element(added.digests[0], append.tokens, turn, is_ours=True)
+    element = Element(digest, append.tokens, turn, is_ours=True)
     count, lead = len(envelope.turns.kinds), standing.lead
     more = Standing(
         marks,
@@ -180,9 +187,8 @@ def put_more(
         inbound,
         _with_element(prefix_again(standing, inbound), element, count - turn - 1),
     )
-    edits = (*_edits(stood, known), *laid.edits)
     pieces = _pieces(more, envelope)
-    return Surface(edits, pieces, tuple(blocks), (), envelope.turns), more
+    return Surface((), pieces, tuple(blocks), (), envelope.turns), more
 
 
 def _with_element(prefix: Prefix, element: Element, behind: int) -> Prefix:
@@ -205,15 +211,6 @@ def _are_those(blocks: Sequence[Block], marks: Marks) -> bool:
         return False
     digests = [xxhash.xxh3_128_digest(block.append.text) for block in blocks]
     return tuple(digests) == marks.digests
-
-
-def _edits(blocks: Sequence[Block], marks: Marks) -> tuple[Edit, ...]:
-    before, behind, places = marks.before, marks.behind, _numbers(marks.places)
-    edits = [
-        Edit(at, at, before + block.append.text + behind)
-        for at, block in zip(places, blocks, strict=True)
-    ]
-    return tuple(edits)
 
 
 def put_again(standing: Standing, body: bytes, operations: Operations) -> bytes:

@@ -38,8 +38,8 @@ from deuz_compiler import (
     plain_prefix,
     render_block,
     render_pieces,
+    tokens_with,
     weigh_shares,
-    with_surface,
 )
 from deuz_compiler import BudgetWindow as Window
 from deuz_proxy.calls import Call, Gathered, Known
@@ -225,8 +225,7 @@ def _budget(
     most = max(0, budget.max_tokens - taken)
     if free is None:
         plain = plain_prefix(call.envelope, call.shared)
-        shown = with_surface(plain, call.envelope, surface) if surface.edits else plain
-        used_tokens = shown.total_tokens
+        used_tokens = tokens_with(plain, call.envelope, surface)
         free = free_tokens_of(call, used_tokens, runtime)
     if free is None:
         # No guess about an unknown window: only the configured ceiling bounds.

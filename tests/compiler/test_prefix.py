@@ -2,7 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_compiler import Append, Fold, lift, plain_prefix, project, with_surface
+from deuz_compiler import (
+    Append,
+    Fold,
+    Operation,
+    Prune,
+    lift,
+    plain_prefix,
+    project,
+    tokens_with,
+    with_surface,
+)
 from deuz_compiler.prefix import (
     Difference,
     Prefix,
@@ -173,6 +183,35 @@ def test_a_surface_without_operations_is_the_plain_prefix() -> None:
     assert with_surface(
         plain_prefix(envelope), envelope, project(envelope, {}, no_parts)
     ) == plain_prefix(envelope)
+
+
+OPERATIONS = st.dictionaries(
+    st.integers(0, 6),
+    st.sampled_from(
+        [
+            (Append(b"block", (), 40),),
+            (Fold(2, b"sum", 7),),
+            (Fold(3, b"sum", 7, kept=(0, 2)), Append(b"block", (), 40)),
+            (Prune(((0, b'"stub"'),)),),
+        ]
+    ),
+    max_size=4,
+)
+
+
+@given(OPERATIONS, st.integers(0, 2))
+def test_tokens_with_a_surface_are_those_of_the_prefix_with_it(
+    operations: dict[int, tuple[Operation, ...]], count: int
+) -> None:
+    lead = [{"role": "system", "content": "s"}] * count
+    turns = [user("a" * 90), assistant("b"), user("c"), assistant("d" * 9)]
+    envelope = lift("openai_chat", chat_body([*lead, *turns, *turns]))
+    surface = project(envelope, operations, lambda wire, raw, part: (9, 20))
+    plain = plain_prefix(envelope)
+
+    shown = with_surface(plain, envelope, surface)
+
+    assert tokens_with(plain, envelope, surface) == shown.total_tokens
 
 
 def no_parts(_wire: str, _raw: bytes, _part: int) -> tuple[int, int]:

@@ -79,6 +79,10 @@ def standing(
     return standing_of(envelope, surface, plain_prefix(envelope), shown, turns=turns)
 
 
+def unedited(surface: Surface) -> Surface:
+    return msgspec.structs.replace(surface, edits=())
+
+
 def standing_on(history: list[Any], held: Held) -> Standing:
     found = standing(chat_body(history), held, turns=len(history))
     assert found is not None
@@ -114,7 +118,7 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
         return
     inbound = plain_prefix(envelope)
 
-    assert put_back(known, envelope, held) == surface
+    assert put_back(known, envelope, held) == unedited(surface)
     assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "SCANNER", None)
@@ -143,7 +147,7 @@ def test_what_stood_before_is_put_back_as_projecting_anew_gives(
     known = standing_up_to(later, turns)
 
     assert known is not None
-    assert put_back(known, envelope, held) == surface
+    assert put_back(known, envelope, held) == unedited(surface)
     assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
     assert prefix_again(known, plain_prefix(envelope)) == shown
     assert standing_up_to(later, later.marks.turns[-1]) is None
@@ -169,7 +173,7 @@ def test_one_block_more_is_laid_as_projecting_anew_lays_it(
     if found is None:
         assert anew is None
         return
-    assert found == (surface, anew)
+    assert found == (unedited(surface), anew)
     assert put_again(found[1], grown, held) == lower(grown, surface.edits)
 
 
@@ -199,7 +203,7 @@ def test_a_turn_that_stays_bare_changes_nothing_that_stands() -> None:
 
     again = put_back(known, envelope, {1: (block(),), 3: (Bare(),)})
 
-    assert again == surface
+    assert again == unedited(surface)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +253,7 @@ def test_what_was_bare_first_is_put_again_as_it_is_put_back() -> None:
     known = standing_on(HISTORY, held)
     envelope, surface, _ = laid(chat_body(GROWN), held, "openai_chat")
 
-    assert put_back(known, envelope, held) == surface
+    assert put_back(known, envelope, held) == unedited(surface)
     assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
 
 

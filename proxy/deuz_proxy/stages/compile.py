@@ -263,7 +263,8 @@ def _shown(
             # What may be new is told when it is known what became of it.
             told = () if reading is None else tell_stood(operations)
             standing = replace(standing, reading=reading, told=told)
-            return _Shown(back, again, standing.ours, standing)
+            body = put_again(standing, envelope.body, operations)
+            return _Shown(back, again, standing.ours, standing, body)
         more = put_more(standing, envelope, inbound, operations)
         if more is not None:
             surface, stands = more
