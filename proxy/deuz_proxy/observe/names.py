@@ -202,7 +202,6 @@ def provider_of(wire: str) -> str | None:
 
 # A few paths come again and again.
 @lru_cache(maxsize=256)
-@lru_cache(maxsize=256)
 def operation_of(path: str) -> str | None:
     """Return the GenAI operation that a path asks for; None for any other call."""
     bare = path.partition("?")[0]
