@@ -1,5 +1,4 @@
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,34 +7,13 @@ from hypothesis import strategies as st
 
 from deuz_proxy.sources.chunks import Chunk
 from deuz_proxy.sources.index import ChunkIndex, Stamp
-from deuz_proxy.sources.scores import Hit
+from deuz_testing.chunk_index import STAMP, names, put, search
 
-STAMP = Stamp(1, 2, b"digest")
 SHOP = {
     "returns.md": "Goods may be returned within 14 days of delivery.",
     "shipping.md": "Shipping is free above 50 euros.",
     "warranty.md": "The warranty covers two years.",
 }
-
-
-@pytest.fixture
-def index() -> Iterator[ChunkIndex]:
-    made = ChunkIndex(":memory:")
-    yield made
-    made.close()
-
-
-def put(index: ChunkIndex, texts: dict[str, str]) -> None:
-    for name, text in texts.items():
-        index.replace(name, STAMP, [Chunk("1", text)])
-
-
-def search(index: ChunkIndex, text: str, limit: int = 9) -> list[Hit]:
-    return list(index.search(text, limit=limit, min_score=0))
-
-
-def names(index: ChunkIndex, text: str, limit: int = 9) -> list[str]:
-    return [hit.name for hit in search(index, text, limit)]
 
 
 def test_the_chunk_that_answers_comes_first(index: ChunkIndex) -> None:

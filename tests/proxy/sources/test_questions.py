@@ -1,37 +1,16 @@
 """What is answered at once is what is answered, and little work."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deuz_proxy.sources.chunks import Chunk
-from deuz_proxy.sources.index import ChunkIndex, Stamp
+from deuz_proxy.sources.index import ChunkIndex
 from deuz_proxy.sources.scores import Hit
 from deuz_proxy.weights import FUNCTION_WORDS
-
-STAMP = Stamp(1, 2, b"digest")
-
-
-@pytest.fixture
-def index() -> Iterator[ChunkIndex]:
-    made = ChunkIndex(":memory:")
-    yield made
-    made.close()
-
-
-def put(index: ChunkIndex, texts: dict[str, str]) -> None:
-    for name, text in texts.items():
-        index.replace(name, STAMP, [Chunk("1", text)])
-
-
-def search(index: ChunkIndex, text: str, limit: int = 9) -> list[Hit]:
-    return list(index.search(text, limit=limit, min_score=0))
-
-
-def names(index: ChunkIndex, text: str, limit: int = 9) -> list[str]:
-    return [hit.name for hit in search(index, text, limit)]
+from deuz_testing.chunk_index import STAMP, names, put, search
 
 
 def at_once(index: ChunkIndex, text: str, limit: int = 9) -> list[Hit] | None:
