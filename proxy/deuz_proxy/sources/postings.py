@@ -6,13 +6,14 @@ Rules:
 - Who writes to the index says so with `forget`; what another process wrote is seen by
   `notice_others`.
 - Words that were never written here are in no chunk: nothing is asked for them, as
-  long as all that were written are known.
+  long as all that were written are known, and SQLite cannot take them otherwise.
 - Bounded: where a bound is reached, what was kept is let go. One thread's at a time.
 """
 
 import math
 import sqlite3
 from collections.abc import Iterable, Sequence
+from unicodedata import ucd_3_2_0 as oldest
 
 from deuz_proxy.sources.best_rows import Fitting, Posting, load_finder, pack
 from deuz_proxy.weights import word_weight
@@ -75,6 +76,9 @@ class KeptPostings:
             return
         for column in columns:
             written.update(column.split())
+            if not (column.isascii() or all(map(_is_taken_alike, {*column}))):
+                self._written = None
+                return
         if len(written) > self._most_words:
             self._written = None
 
@@ -163,6 +167,17 @@ class KeptPostings:
     def _let_go_fits(self) -> None:
         self._kept.clear()
         self._kept_fits = 0
+
+
+def _is_taken_alike(character: str) -> bool:
+    """Tell whether the index is sure to take a character of a word as it stands.
+
+    It parts words at what its older Unicode does not know for a letter, and folds a few
+    that are folded here (`ς`): then it has words that nobody wrote.
+    """
+    is_letter = oldest.category(character)[0] in "LN"
+    is_folded = character.casefold() == character
+    return character.isascii() or (is_letter and is_folded)
 
 
 def _idf(chunks: int, holding: int) -> float:

@@ -189,6 +189,27 @@ def test_a_word_that_was_never_written_takes_no_statement(
     assert (news, told, said) == (1, (0, 0), [])
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        # A letter that the index's Unicode does not know parts the word.
+        ("alpha\u19b0beta gamma", "alpha"),
+        # A sum sign at a word's end becomes `ς`, which the index folds.
+        ("x\u03c2", "x\u03c3"),
+    ],
+)
+def test_words_that_the_index_takes_otherwise_are_asked_for(
+    text: str, asked: str
+) -> None:
+    connection = filled(":memory:", [text])
+    sole = KeptPostings(connection, is_sole=True)
+    sole.wrote([text])
+
+    assert sole.new_words([asked]) == 1
+    assert holding(sole, asked) == 1
+    connection.close()
+
+
 def test_no_more_fits_are_kept_than_4_8_megabytes_of_them() -> None:
     words = [f"w{number}" for number in range(401)]
     connection = filled(":memory:", [" ".join(words)] * 1_000)
