@@ -217,11 +217,14 @@ static int is_within(unsigned char byte)
            (unsigned)((byte | 32) - 'a') < 26;
 }
 
-/* Where the run stands in the table, or is to stand. */
-static Run *slot_of(Run *table, size_t mask, uint32_t hash, const char *text, Run run)
+/* Where the run stands in the table, or is to stand; nowhere after too many steps. */
+static Run *slot_of(Run *table, size_t mask, uint32_t hash, const char *text, Run run,
+                    size_t *steps)
 {
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
         Run *held = table + i;
+        if ((*steps)-- == 0)
+            return NULL;
         if (held->length == 0 ||
             (held->length == run.length &&
              memcmp(text + held->start, text + run.start, run.length) == 0))
@@ -229,8 +232,11 @@ static Run *slot_of(Run *table, size_t mask, uint32_t hash, const char *text, Ru
     }
 }
 
+/* False with an exception set, or without: then the table is too crowded. */
 static int take_runs(const char *text, size_t size, Run *table, size_t mask, PyObject *runs)
 {
+    /* Far more than runs take that were not chosen to fall into one place. */
+    size_t steps = 2 * size + 2;
     for (size_t at = 0; at < size;) {
         uint32_t hash = 2166136261u;
         size_t start = at;
@@ -239,7 +245,9 @@ static int take_runs(const char *text, size_t size, Run *table, size_t mask, PyO
         Run run = {(uint32_t)start, (uint32_t)(at++ - start)};
         if (run.length == 0)
             continue;
-        Run *slot = slot_of(table, mask, hash ^ hash >> 15, text, run);
+        Run *slot = slot_of(table, mask, hash ^ hash >> 15, text, run, &steps);
+        if (slot == NULL)
+            return 0;
         if (slot->length > 0)
             continue;
         *slot = run;
@@ -250,6 +258,28 @@ static int take_runs(const char *text, size_t size, Run *table, size_t mask, PyO
             return 0;
     }
     return 1;
+}
+
+/* Do as `take_runs` by a dict: where its runs fall, nobody can foretell. */
+static PyObject *runs_by_dict(const char *text, size_t size)
+{
+    PyObject *met = PyDict_New(), *runs = NULL;
+    int is_well = met != NULL;
+    for (size_t at = 0; is_well && at < size;) {
+        size_t start = at;
+        while (at < size && is_within((unsigned char)text[at]))
+            at++;
+        if (at++ == start)
+            continue;
+        PyObject *run = PyBytes_FromStringAndSize(text + start,
+                                                  (Py_ssize_t)(at - 1 - start));
+        is_well = run != NULL && PyDict_SetItem(met, run, Py_None) == 0;
+        Py_XDECREF(run);
+    }
+    if (is_well)
+        runs = PyDict_Keys(met);
+    Py_XDECREF(met);
+    return runs;
 }
 
 static PyObject *distinct_runs(PyObject *module, PyObject *asked)
@@ -269,8 +299,11 @@ static PyObject *distinct_runs(PyObject *module, PyObject *asked)
         slots *= 2;
     Run *table = PyMem_Calloc(slots, sizeof(Run));
     PyObject *runs = table ? PyList_New(0) : PyErr_NoMemory();
-    if (runs != NULL && !take_runs(text, (size_t)size, table, slots - 1, runs))
+    if (runs != NULL && !take_runs(text, (size_t)size, table, slots - 1, runs)) {
         Py_CLEAR(runs);
+        if (!PyErr_Occurred())
+            runs = runs_by_dict(text, (size_t)size);
+    }
     PyMem_Free(table);
     return runs;
 }

@@ -116,5 +116,19 @@ def test_runs_are_told_apart_as_without_what_is_built(text: bytes) -> None:
     assert built(text) == distinct_in_python(text)
 
 
+def test_runs_that_fall_into_one_place_are_told_apart_all_the_same() -> None:
+    def place(run: bytes) -> int:
+        number = 2166136261
+        for byte in run:
+            number = (number ^ byte) * 16777619 % 2**32
+        return (number ^ number >> 15) % 4096
+
+    letters = [chr(code).encode() for code in range(0x10000, 0x30000)]
+    text = b" ".join(sorted(letters, key=place)[:600]) + b"! \xf0 \xf0"
+
+    assert load_parter()(text * 2) == distinct_in_python(text * 2)
+    assert load_parter()(text) == distinct_in_python(text)
+
+
 def test_without_what_is_built_runs_are_told_apart_all_the_same() -> None:
     assert load_parter("deuz_proxy.sources._not_built") is distinct_in_python
