@@ -145,26 +145,25 @@ class _Walk:
             self._steps += 1
             if self._steps % _ENTRIES_A_STEP == 0:
                 yield
-            name = prefix + entry.name
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if reason := self._reason_against(entry.name, name, is_folder):
+            own = entry.name
+            name = prefix + own
+            # What its name tells is passed over unasked: to ask may fail.
+            reason = self._reason_by_name(own, name)
+            is_folder = not reason and entry.is_dir(follow_symlinks=False)
+            if is_folder:
+                reason = _reason_against_folder(own, name)
+            if reason:
                 self._skipped[reason] += 1
             elif is_folder:
                 yield from self._inner(entry.path, f"{name}/")
             else:
                 self._take(entry, name)
 
-    def _reason_against(self, own: str, name: str, is_folder: bool) -> str:  # noqa: FBT001  # Of each entry.
+    def _reason_by_name(self, own: str, name: str) -> str:
         if own.startswith("."):
             return HIDDEN
-        if self._ignored and any(_fits(each, own, name) for each in self._ignored):
-            return IGNORED
-        if not is_folder:
-            return ""
-        if own in _GENERATED:
-            return GENERATED
-        # Each folder is a frame of this walk.
-        return TOO_DEEP if name.count("/") >= MOST_FOLDERS_DEEP else ""
+        is_ignored = self._ignored and any(_fits(p, own, name) for p in self._ignored)
+        return IGNORED if is_ignored else ""
 
     def _inner(self, folder: str, prefix: str) -> Iterator[None]:
         try:
@@ -200,6 +199,13 @@ class _Walk:
             self._files.append(found)
         else:
             self._skipped[TOO_MANY] += 1
+
+
+def _reason_against_folder(own: str, name: str) -> str:
+    if own in _GENERATED:
+        return GENERATED
+    # Each folder is a frame of this walk.
+    return TOO_DEEP if name.count("/") >= MOST_FOLDERS_DEEP else ""
 
 
 def _fits(pattern: str, name: str, path: str) -> bool:

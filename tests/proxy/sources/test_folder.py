@@ -1,4 +1,5 @@
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from deuz_proxy.sources.folder import (
     BINARY,
     GENERATED,
     HIDDEN,
+    IGNORED,
     LARGE,
     MOST_FILE_BYTES,
     MOST_FOLDERS_DEEP,
@@ -166,6 +168,31 @@ def test_an_inner_folder_that_goes_away_hides_no_other(
 
     assert [found.name for found in listing.files] == ["b/y.md"]
     assert listing.skipped == {UNREADABLE: 1}
+
+
+class _Untold:
+    """An entry whose kind its folder does not tell, and that is closed to who asks."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def is_dir(self, *, follow_symlinks: bool) -> bool:
+        assert not follow_symlinks
+        raise PermissionError(self.name)
+
+
+def test_what_is_passed_over_by_name_is_not_asked_what_it_is(
+    docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(docs / "a.md")
+    with os.scandir(docs) as scan:
+        held = [*scan, _Untold(".closed"), _Untold("closed.log")]
+    monkeypatch.setattr(os, "scandir", lambda _: nullcontext(held))
+
+    listing = list_folder(docs, ignored=["*.log"])
+
+    assert [found.name for found in listing.files] == ["a.md"]
+    assert listing.skipped == {HIDDEN: 1, IGNORED: 1}
 
 
 def test_files_beyond_the_most_are_counted(docs: Path) -> None:
