@@ -35,16 +35,17 @@ class Held(Protocol):
         """What it holds."""
 
 
-class Reading(msgspec.Struct, gc=False):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """What a ledger held of a history: its entries, by turn among the first `count`.
 
     Nothing else was held of those. `version` is the ledger's, which has another one
-    when it holds anything else, and notes it here when it sees that this is the same.
+    when it holds anything else. None of the entries was used last before `used_at`.
     """
 
     held: dict[int, Held]
     count: int
     version: int = 0
+    used_at: float = 0.0
 
 
 class Marks(msgspec.Struct, frozen=True, gc=False):
@@ -297,16 +298,15 @@ def gone_on(
     outbound: Prefix,
     *,
     turns: int,
-    told: tuple[Any, ...] = (),
+    reading: Reading | None = None,
 ) -> Standing | None:
     """Return what stands on a request that it was put back in; None if that is not all.
 
-    `turns` is how many of its turns it is asked of. All of them hold what they held at
-    its reading, where it has one, and nothing else.
+    `turns` is how many of its turns it is asked of. `reading` is the request's own: an
+    older one does not tell what the turns held that are new in it.
     """
     if standing.marks.turns[-1] >= turns:
         return None
-    reading = standing.reading
     return Standing(
         standing.marks,
         standing.pieces,
@@ -317,7 +317,7 @@ def gone_on(
         inbound,
         outbound,
         reading and _cut(reading, turns),
-        told,
+        standing.told,
     )
 
 
@@ -337,4 +337,4 @@ def _cut(reading: Reading, count: int) -> Reading:
     held = reading.held
     if count < reading.count and held and next(reversed(held)) >= count:
         held = {at: entry for at, entry in held.items() if at < count}
-    return Reading(held, count, reading.version)
+    return Reading(held, count, reading.version, reading.used_at)

@@ -292,11 +292,10 @@ NOTHING_KNOWN = Known()
 class Compiled(msgspec.Struct, frozen=True):
     """The request as it will be sent. `pending` is committed once it is accepted.
 
-    `operations` are all that were applied, `own_cause` names a deliberate change of
-    ours to what was sent before. `shortened` are those that made the history shorter
-    ahead of an overflow. `tail_tokens` are sent, but are no part of the prefix. `tried`
-    is what a mode that sends the client's own bytes would have sent in `compile`.
-    `standing` is what was put back; of what was read before, the surface has no edits.
+    `operations` are all that were applied, `own_cause` names a meant change of ours to
+    what was sent before. `shortened` made room ahead of an overflow. `tail_tokens` are
+    sent, but no part of the prefix. `tried` would have been sent in `compile`. What was
+    put back is `standing`, read from `reading`: read before, the surface has no edits.
     """
 
     body: bytes | None
@@ -319,6 +318,7 @@ class Compiled(msgspec.Struct, frozen=True):
     tried: Prefix | None = None
     tried_verdict: Verdict | None = None
     standing: Standing | None = None
+    reading: Reading | None = None
 
 
 class Sent(msgspec.Struct, frozen=True):

@@ -305,15 +305,21 @@ def test_what_goes_on_was_read_up_to_where_it_is_asked_of() -> None:
     known = standing_on(HISTORY, {1: (block(),)})
     envelope, _, shown = laid(chat_body(GROWN), {1: (block(),)}, "openai_chat")
     first, last = Entry(), Entry()
-    reading = Reading({1: first, 5: last}, 6)
-    known = msgspec.structs.replace(known, reading=reading)
+    reading = Reading({1: first, 5: last}, 6, 7, 8.0)
+    older = Reading({1: first}, 4)
+    known = msgspec.structs.replace(known, reading=older, told=("told",))
     inbound = plain_prefix(envelope)
 
-    short = gone_on(known, envelope, inbound, shown, turns=4)
-    whole = gone_on(known, envelope, inbound, shown, turns=6, told=("told",))
+    short, whole, unread = [
+        gone_on(known, envelope, inbound, shown, turns=turns, reading=read)
+        for turns, read in ((4, reading), (6, reading), (6, None))
+    ]
 
+    # An older reading tells nothing of turns that are new.
+    assert unread is not None
+    assert unread.reading is None
     assert short is not None
-    assert short.reading == Reading({1: first}, 4)
+    assert short.reading == Reading({1: first}, 4, 7, 8.0)
     assert whole is not None
     assert (whole.reading, whole.told) == (reading, ("told",))
     assert whole.reading is not None

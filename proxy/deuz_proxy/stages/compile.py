@@ -223,6 +223,7 @@ def lay_out(
         tried=tried,
         tried_verdict=tried_verdict,
         standing=shown.standing,
+        reading=shown.reading,
     )
 
 
@@ -230,7 +231,8 @@ class _Shown(msgspec.Struct, frozen=True):
     """What the model will see; `outbound` is its prefix, where that is not the plain.
 
     `ours` are place and tokens of what is ours in it, `standing` is what was put back,
-    and `body` what is sent, where that is known without the surface's edits.
+    `body` what is sent, where that is known without the surface's edits, and `reading`
+    what was put back was read from.
     """
 
     surface: Surface
@@ -238,6 +240,7 @@ class _Shown(msgspec.Struct, frozen=True):
     ours: tuple[tuple[int, int], ...] = ()
     standing: Standing | None = None
     body: bytes | None = None
+    reading: Reading | None = None
 
 
 _BARE = _Shown(Surface(edits=(), pieces=(), blocks=()))
@@ -257,14 +260,14 @@ def _shown(
         if before is not None and reading is not None and reading.held is before.held:
             body = put_again(standing, envelope.body, operations)
             surface = stays(standing, envelope)
-            return _Shown(surface, again, standing.ours, standing, body)
+            return _Shown(surface, again, standing.ours, standing, body, reading)
         back = put_back(standing, envelope, operations)
         if back is not None:
             # What may be new is told when it is known what became of it.
             told = () if reading is None else tell_stood(operations)
-            standing = replace(standing, reading=reading, told=told)
+            standing = replace(standing, told=told)
             body = put_again(standing, envelope.body, operations)
-            return _Shown(back, again, standing.ours, standing, body)
+            return _Shown(back, again, standing.ours, standing, body, reading)
         more = put_more(standing, envelope, inbound, operations)
         if more is not None:
             surface, stands = more

@@ -120,7 +120,8 @@ def _standing(envelope: Envelope, compiled: Compiled, *, turns: int) -> Standing
     if inbound is outbound or compiled.tail is not None:
         return None
     if (known := compiled.standing) is not None:
-        return gone_on(known, envelope, inbound, outbound, turns=turns, told=known.told)
+        reading = compiled.reading
+        return gone_on(known, envelope, inbound, outbound, turns=turns, reading=reading)
     return standing_of(envelope, compiled.surface, inbound, outbound, turns=turns)
 
 

@@ -69,12 +69,14 @@ class MemoryLedger:
         if now >= self._expiring_at:
             self._expire(now)
         if known is not None and self._is_all(known, keys):
-            held = known.held
-            self._touch(keys, held, now)
+            held, used_at = known.held, known.used_at
+            if now - used_at >= self._touch_seconds:
+                self._found([keys[at] for at in held], now)
+                used_at = now
         else:
-            held = self._found(keys, now)
+            held, used_at = self._found(keys, now), now
         self._say("read", len(held))
-        return Reading(held, len(keys), self._version)
+        return Reading(held, len(keys), self._version, used_at)
 
     def _is_all(self, known: Reading, keys: Sequence[bytes]) -> bool:
         """Tell whether the keys hold what was read before, and nothing else."""
@@ -85,10 +87,7 @@ class MemoryLedger:
         for entry in held.values():
             if not entry.operations:
                 return False
-        if len(holding & keys) != len(held):
-            return False
-        known.version = self._version
-        return True
+        return len(holding & keys) == len(held)
 
     def _found(self, keys: Sequence[bytes], now: float) -> dict[int, Held]:
         # Most turns of a long history hold nothing: a miss is one look-up.
@@ -101,22 +100,13 @@ class MemoryLedger:
             use(key)
         return found
 
-    def _touch(self, keys: Sequence[bytes], held: dict[int, Held], now: float) -> None:
-        """Note the use of what was read again, unless that was noted lately."""
-        # Who reads an entry reads those ahead of it: the last one tells of all.
-        last = next(reversed(held), None)
-        if last is None:
-            return
-        if now - self._entries[keys[last]].used_at >= self._touch_seconds:
-            self._found([keys[at] for at in held], now)
-
     def held_here(self, keys: Sequence[bytes]) -> Reading:
         """Return what is held, and leave it where it is."""
         entries = self._entries
-        held: dict[int, Held] = {
-            at: entries[key] for at, key in enumerate(keys) if key in entries
-        }
-        return Reading(held, len(keys), self._version)
+        held = {at: entries[key] for at, key in enumerate(keys) if key in entries}
+        # What was kept last is not all that is to be noted as used.
+        used_at = min([entry.used_at for entry in held.values()], default=0.0)
+        return Reading(dict(held), len(keys), self._version, used_at)
 
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         """Return one tuple for each key, empty where nothing is stored."""

@@ -77,7 +77,7 @@ def _sent(compiled: Compiled) -> Compiled:
     # What is put again has no edits.
     surface = compiled.surface and Surface((), compiled.surface.pieces, ())
     changes = {"sighting": sighting, "compile": told, "surface": surface}
-    return replace(compiled, standing=None, **changes)
+    return replace(compiled, standing=None, reading=None, **changes)
 
 
 @pytest.mark.parametrize("placement", ["turn", "part"])
@@ -187,6 +187,30 @@ async def test_a_change_of_the_ledger_is_seen_at_the_next_request(
     anew = compile_call(replace(call, resumed=None), replace(known), runtime)
     assert compiled.body == anew.body
     assert (compiled.body == last) is (change != "add")
+
+
+async def test_what_is_kept_while_an_answer_is_awaited_is_seen_by_who_goes_on(
+    told: Told, source: FixedSource
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+    turns = [user(LONG), *TOOLS]
+    for body in stories(turns[:3]):
+        await served(runtime, body)
+    # Two that go on from there: one is answered late, when the other was served.
+    call = await call_of(runtime, anthropic_body(turns[:5]))
+    known = recall_here(call, runtime)
+    assert known is not None
+    compiled = compile_call(call, known, runtime)
+    await runtime.ledger.commit({call.chain[-1]: (Append(b"N", (), 1),)})
+    other = [*turns[:3], tool_use("4"), tool_result("4", "found")]
+    await served(runtime, anthropic_body(other))
+    await keep_call(call, compiled, runtime)
+
+    call, known, compiled = await served(runtime, anthropic_body(turns))
+
+    anew = compile_call(replace(call, resumed=None), known, runtime)
+    assert [*known.operations] == [0, 4]
+    assert compiled.body == anew.body
 
 
 ASKING = "*Briefly* summarize this partial conversation about programming."

@@ -3,6 +3,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from deuz_compiler import Append, Bare, Operation, Reading
 from deuz_proxy.ports import Ledger
@@ -175,8 +176,8 @@ async def test_what_is_held_as_before_is_known_again(
 
     assert again.held is known.held
     assert again.count == 3
-    # As it is once more found to be, so that it need not be looked at the next time.
-    assert known.version == again.version
+    # Of what only another request was asked of, the older reading tells nothing.
+    assert known.version < again.version
 
 
 async def test_what_is_read_again_is_used(clock: ManualClock, told: Told) -> None:
@@ -188,6 +189,22 @@ async def test_what_is_read_again_is_used(clock: ManualClock, told: Told) -> Non
         known = ledger.read_here([key(1), key(2)], known)
 
     assert len(known.held) == 2
+
+
+async def test_what_is_kept_behind_it_is_no_use_of_what_was_read_before(
+    clock: ManualClock, told: Told
+) -> None:
+    ledger = memory_ledger(clock, told, ttl_seconds=100)
+    known = await read_of(ledger, [0])
+
+    for number in range(1, 30):
+        clock.move(9)
+        keys = [key(at) for at in range(number + 1)]
+        known = ledger.read_here(keys, known)
+        await ledger.commit({keys[-1]: (Bare(),)})
+        known = ledger.held_here(keys)
+
+    assert len(known.held) == 30
 
 
 async def test_what_is_held_here_is_gone_on_with_and_no_use(
@@ -242,7 +259,7 @@ async def test_going_on_from_what_was_read_is_reading(
         # What is gone on with may be of the first of them alone.
         count = 5 if number % 2 else 3
         held = {at: entry for at, entry in reading.held.items() if at < count}
-        known = Reading(held, count, reading.version) if count < 5 else reading
+        known = replace(reading, held=held, count=count) if count < 5 else reading
 
 
 def _operations(reading: Reading) -> dict[int, tuple[Operation, ...]]:
