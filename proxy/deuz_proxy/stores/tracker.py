@@ -119,14 +119,16 @@ class Tracker:
         name = node.conversation if node and is_known else sighting.conversation
         conversation = self._conversations.get(name) or self._begin(name)
         self._conversations.move_to_end(name)
+        if node is not None and not is_known:
+            node.go_on()
         if len(keys) > 1 and not self._knows(keys[0]):
             # It went on at once: whatever else goes on from there is an edit.
             self._add(conversation, _Node(keys[0], name, 0))
+            # For that, the very place may have been put out.
+            is_known = newest in self._nodes
         if node is not None and is_known:
             conversation.return_to(node, baseline)
         else:
-            if node is not None:
-                node.go_on()
             self._add(conversation, _Node(newest, name, 1, (baseline,)))
         conversation.newest = newest
         conversation.baselines = _with(conversation.baselines, baseline)

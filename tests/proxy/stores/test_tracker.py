@@ -288,6 +288,28 @@ def test_a_place_that_is_sent_again_and_again_is_not_forgotten(seen: Seen) -> No
     assert seen.send("z a b").is_fork
 
 
+def test_a_place_that_is_returned_to_is_there_when_the_first_one_is_put_in_again() -> (
+    None
+):
+    seen = Seen(max_conversations=2)
+    seen.send("a")
+    seen.send("a")
+    seen.send("a b")
+    fork = seen.send("a c").conversation
+    history = "a c"
+    for word in "defghij":
+        history += f" {word}"
+        seen.send(history)
+    # Whose the first place was is gone with it.
+    seen.send("z")
+
+    seen.send("a c d")
+
+    after, keys, _ = seen.look("a c d x")
+    assert after.conversation == fork
+    assert seen.tracker.longest(keys) == (3, fork)
+
+
 def test_a_place_where_a_branch_waits_outlives_those_that_went_on(seen: Seen) -> None:
     seen.send("z a")
     seen.send("z a")
