@@ -102,11 +102,13 @@ class MemoryLedger:
 
     def held_here(self, keys: Sequence[bytes]) -> Reading:
         """Return what is held, and leave it where it is."""
-        entries = self._entries
-        held = {at: entries[key] for at, key in enumerate(keys) if key in entries}
-        # What was kept last is not all that is to be noted as used.
-        used_at = min([entry.used_at for entry in held.values()], default=0.0)
-        return Reading(dict(held), len(keys), self._version, used_at)
+        entries, used_at = self._entries, math.inf
+        held: dict[int, Held] = {}
+        for at in [at for at, key in enumerate(keys) if key in entries]:
+            held[at] = entry = entries[keys[at]]
+            # What was kept last is not all that is to be noted as used.
+            used_at = entry.used_at if entry.used_at < used_at else used_at
+        return Reading(held, len(keys), self._version, used_at)
 
     async def read(self, keys: Sequence[bytes]) -> Sequence[tuple[Operation, ...]]:
         """Return one tuple for each key, empty where nothing is stored."""
