@@ -12,8 +12,9 @@ import importlib
 from array import array
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
-_NAME = "deuz_proxy.sources._best_rows"
+BUILT = "deuz_proxy.sources._best_rows"
 # Sums of fits that are as close are equal: they were added up by other words.
 _ROUNDING = 1e-9
 
@@ -58,15 +59,19 @@ def best_in_python(
     return [(row, sums[row], share) for row, share in had.items()]
 
 
-@lru_cache(maxsize=2)
-def load_finder(name: str = _NAME) -> FindBest:
-    """Return what finds the best rows: what was built, or what does without."""
+def load_built(function: str, name: str = BUILT) -> Any:  # Callers say what it is.
+    """Return a function written in C; None: not built, or built from another source."""
     try:
-        built: Callable[..., list[Fitting] | None] = importlib.import_module(
-            name
-        ).best_rows
+        return getattr(importlib.import_module(name), function)
     except (ImportError, AttributeError):
-        # Not built, or built from another source.
+        return None
+
+
+@lru_cache(maxsize=2)
+def load_finder(name: str = BUILT) -> FindBest:
+    """Return what finds the best rows: what was built, or what does without."""
+    built: Callable[..., list[Fitting] | None] | None = load_built("best_rows", name)
+    if built is None:
         return best_in_python
 
     def find_best(

@@ -7,12 +7,12 @@ Rules:
 - Nine digits: the same folder and question give the same scores everywhere.
 """
 
-import importlib
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 import msgspec
 
+from deuz_proxy.sources.best_rows import BUILT, load_built
 from deuz_proxy.sources.found import FoundChunk
 
 # The rest of a score tells hits with the same words apart.
@@ -81,14 +81,10 @@ def digits_in_python(number: float) -> float:
     return round(number, _DIGITS)
 
 
-def load_rounding(name: str = "deuz_proxy.sources._best_rows") -> Round:
+def load_rounding(name: str = BUILT) -> Round:
     """Return what rounds: what was built, or what does without."""
-    try:
-        built: Round = importlib.import_module(name).nine_digits
-    except (ImportError, AttributeError):
-        # Not built, or built from another source.
-        return digits_in_python
-    return built
+    built: Round | None = load_built("nine_digits", name)
+    return built or digits_in_python
 
 
 # At import: each chunk comes by here, and to look it up would take as long again.

@@ -8,12 +8,13 @@ Rules:
 - Runs of a question are told apart in C (`_best_rows.c`) where that was built.
 """
 
-import importlib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+
+from deuz_proxy.sources.best_rows import BUILT, load_built
 
 # Runs of letters and digits; `_` parts words, as in most identifiers.
 _RUN = re.compile(r"[^\W_]+")
@@ -82,14 +83,10 @@ def distinct_in_python(text: bytes) -> list[bytes]:
 
 
 @lru_cache(maxsize=2)
-def load_parter(name: str = "deuz_proxy.sources._best_rows") -> PartRuns:
+def load_parter(name: str = BUILT) -> PartRuns:
     """Return what tells runs apart: what was built, or what does without."""
-    try:
-        built: PartRuns = importlib.import_module(name).distinct_runs
-    except (ImportError, AttributeError):
-        # Not built, or built from another source.
-        return distinct_in_python
-    return built
+    built: PartRuns | None = load_built("distinct_runs", name)
+    return built or distinct_in_python
 
 
 class _Runs(dict[bytes, tuple[str, ...]]):
