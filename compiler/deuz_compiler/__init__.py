@@ -122,8 +122,10 @@ from deuz_compiler.wires.envelope import (
     Envelope,
     PathFacts,
     Span,
+    Spliced,
     lower,
     outbound_offset,
+    splice,
 )
 from deuz_compiler.wires.overflow import (
     OverflowSignal,
@@ -218,6 +220,7 @@ __all__ = [
     "Snapshot",
     "SourceReport",
     "Span",
+    "Spliced",
     "Standing",
     "Starts",
     "Step",
@@ -297,6 +300,7 @@ __all__ = [
     "scope_root",
     "seed_of",
     "segment_shares",
+    "splice",
     "standing_of",
     "standing_up_to",
     "start_step",

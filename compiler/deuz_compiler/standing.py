@@ -20,11 +20,11 @@ from deuz_compiler.operations import Append, Bare, Operation
 from deuz_compiler.placement.laws import PART, append_edits
 from deuz_compiler.prefix import DIGEST_BYTES, Prefix
 from deuz_compiler.surface import Block, Element, Operations, Run, Surface
-from deuz_compiler.wires.envelope import Edit, Envelope
+from deuz_compiler.wires.envelope import LONG_BYTES, Edit, Envelope, Spliced, splice
 from deuz_compiler.wires.scanner import SCANNER
 from deuz_compiler.wires.turns import TOKEN_BYTES, pack_tokens
 
-_SHORT_BYTES, _SOUGHT_BYTES = 4096, 64
+_SOUGHT_BYTES = 64
 
 
 class Held(Protocol):
@@ -214,7 +214,9 @@ def _are_those(blocks: Sequence[Block], marks: Marks) -> bool:
     return tuple(digests) == marks.digests
 
 
-def put_again(standing: Standing, body: bytes, operations: Operations) -> bytes:
+def put_again(
+    standing: Standing, body: bytes, operations: Operations
+) -> bytes | Spliced:
     """Return the body with the blocks, of operations that were put back last as well.
 
     They need not be looked at: these are the very values that stood.
@@ -225,24 +227,11 @@ def put_again(standing: Standing, body: bytes, operations: Operations) -> bytes:
         texts = [operations[turn][-1].text for turn in marks.turns]  # type: ignore[union-attr]  # See below.
     except AttributeError:
         texts = [block.append.text for block in _blocks(operations) or ()]
-    splice = SCANNER.splice if SCANNER else _splice
-    return splice(body, marks.places, marks.before, marks.behind, texts)
-
-
-def _splice(
-    body: bytes, places: bytes, before: bytes, behind: bytes, texts: list[bytes]
-) -> bytes:
-    # Views of long pieces, which are copied once, into their place; a short one is
-    # copied sooner than a view of it is made.
-    view = memoryview(body)
-    pieces: list[bytes | memoryview] = []
-    position = 0
-    for at, text in zip(_numbers(places), texts, strict=True):
-        source = body if at - position < _SHORT_BYTES else view
-        pieces += source[position:at], before, text, behind
-        position = at
-    pieces.append(view[position:])
-    return b"".join(pieces)
+    places, before, behind = marks.places, marks.before, marks.behind
+    if SCANNER and len(body) < LONG_BYTES:
+        return SCANNER.splice(body, places, before, behind, texts)
+    placed = zip(_numbers(places), texts, strict=True)
+    return splice(body, [Edit(at, at, before + text + behind) for at, text in placed])
 
 
 def _numbers(places: bytes) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from deuz_compiler import (
     SegmentShare,
     Shared,
     Snapshot,
+    Spliced,
     Standing,
     Starts,
     Surface,
@@ -35,6 +36,7 @@ from deuz_proxy.observe.events import Compaction, Compile, Trace, UpstreamCall
 
 Headers = Sequence[tuple[bytes, bytes]]
 Lines = Mapping[bytes, bytes]
+Body = bytes | Spliced
 ByTurn = Mapping[int, tuple[Operation, ...]]
 
 
@@ -205,7 +207,7 @@ class Call(msgspec.Struct, frozen=True):
     is_signed: bool = False
     starts: Starts | None = None
 
-    def as_sent(self, body: bytes | None) -> bytes | None:
+    def as_sent(self, body: Body | None) -> Body | None:
         """Return the bytes to send for this body: if unchanged, those that came."""
         return self.packed if self.packed is not None and body is self.body else body
 
@@ -298,7 +300,7 @@ class Compiled(msgspec.Struct, frozen=True):
     put back is `standing`, read from `reading`: read before, the surface has no edits.
     """
 
-    body: bytes | None
+    body: Body | None
     surface: Surface | None = None
     inbound: Prefix | None = None
     outbound: Prefix | None = None

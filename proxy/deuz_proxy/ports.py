@@ -22,7 +22,7 @@ from deuz_compiler import (
     Standing,
     Starts,
 )
-from deuz_proxy.calls import Call, Headers, Letterhead, Reply, Sighting
+from deuz_proxy.calls import Body, Call, Headers, Letterhead, Reply, Sighting
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Upstreams(Protocol):
         base: str,
         path: str,
         headers: Headers,
-        body: bytes | AsyncIterator[bytes] | None,
+        body: Body | AsyncIterator[bytes] | None,
         upgrade: bytes | None = None,
         inform: Callable[[int, bytes, Headers], None] | None = None,
         letterhead: Letterhead | None = None,

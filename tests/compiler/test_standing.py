@@ -37,6 +37,7 @@ from deuz_compiler import (
     with_surface,
 )
 from deuz_compiler import standing as module
+from deuz_compiler.wires import envelope as envelopes
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
@@ -121,10 +122,11 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
     assert put_back(known, envelope, held) == unedited(surface)
     assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
     with pytest.MonkeyPatch.context() as patch:
+        # As without the scanner, and as a long body.
         patch.setattr(module, "SCANNER", None)
-        assert put_again(known, envelope.body, held) == lower(
-            envelope.body, surface.edits
-        )
+        patch.setattr(envelopes, "LONG_BYTES", 0)
+        spliced = put_again(known, envelope.body, held)
+        assert bytes(spliced) == lower(envelope.body, surface.edits)
     assert stays(known, envelope).elements == surface.elements
     assert prefix_again(known, inbound) == shown
     assert known.ours == surface.ours(envelope.lead)

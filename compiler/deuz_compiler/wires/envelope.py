@@ -12,6 +12,10 @@ import msgspec
 
 from deuz_compiler.wires.turns import Turns
 
+LONG_BYTES = 2**16
+"""From here on it takes longer to copy a body than to send it in pieces."""
+_MOST_EDITS = 500  # Systems take 1,024 pieces in one call.
+
 
 class Span(msgspec.Struct, frozen=True, gc=False):
     """A half-open range of bytes in a body."""
@@ -93,14 +97,42 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
     text: bytes
 
 
-def lower(body: bytes, edits: tuple[Edit, ...]) -> bytes:
+class Spliced(msgspec.Struct, frozen=True, gc=False):
+    """A long body to be sent: pieces of the client's, as views, and texts in between.
+
+    What is long is not here twice; `bytes` of it joins them.
+    """
+
+    pieces: tuple[bytes | memoryview, ...]
+    length_bytes: int
+
+    def __len__(self) -> int:
+        """Return how many bytes it is."""
+        return self.length_bytes
+
+    def __bytes__(self) -> bytes:
+        """Return it in one piece."""
+        return b"".join(self.pieces)
+
+
+def lower(body: bytes, edits: Sequence[Edit]) -> bytes:
     """Return the body with the edits applied; without edits, the very same object.
 
     Edits must be in order and must not overlap. Every byte outside them is kept.
     """
-    if not edits:
-        return body
-    # Views: a piece is copied once, into its place.
+    return b"".join(_pieces(body, edits)) if edits else body
+
+
+def splice(body: bytes, edits: Sequence[Edit]) -> bytes | Spliced:
+    """Return what `lower` does, of a long body without a copy of it."""
+    if not edits or len(body) < LONG_BYTES or len(edits) > _MOST_EDITS:
+        return lower(body, edits)
+    pieces = _pieces(body, edits)
+    return Spliced(tuple(pieces), sum(map(len, pieces)))
+
+
+def _pieces(body: bytes, edits: Sequence[Edit]) -> list[bytes | memoryview]:
+    # Views: a piece is copied once at most, into its place.
     view = memoryview(body)
     pieces: list[bytes | memoryview] = []
     position = 0
@@ -108,7 +140,7 @@ def lower(body: bytes, edits: tuple[Edit, ...]) -> bytes:
         pieces += (view[position : edit.start], edit.text)
         position = edit.end
     pieces.append(view[position:])
-    return b"".join(pieces)
+    return pieces
 
 
 def outbound_offset(edits: Sequence[Edit], offset: int) -> int:

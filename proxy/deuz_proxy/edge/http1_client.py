@@ -18,6 +18,7 @@ import select
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
+from deuz_compiler import Spliced
 from deuz_proxy.edge.http1_answers import SWITCHED, AnswerReader, Exchange, Inform
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
 from deuz_proxy.edge.http1_framing import Endless, Framing, Length, NotHttp
@@ -96,15 +97,15 @@ class Connection(asyncio.Protocol):
         self._exchange = exchange = Exchange(inbox, method, is_switch, inform)
         return exchange
 
-    def write(self, head: bytes, body: bytes | None) -> None:
+    def write(self, head: bytes, body: bytes | Spliced | None) -> None:
         """Write the begin of a request: its head, and the body if it is here.
 
         Raises:
             NothingSent: not a byte was sent, and none will be.
         """
-        if body is not None and len(body) < _JOINED_BYTES:
-            head, body = head + body, None
-        parts = (head, body) if body else (head,)
+        pieces = body.pieces if isinstance(body, Spliced) else (body or b"",)
+        is_short = len(pieces) == 1 and len(pieces[0]) < _JOINED_BYTES
+        parts = (head + pieces[0],) if is_short else (head, *pieces)
         if self.transport.is_closing():
             # Its descriptor may be another's by now.
             raise NothingSent
@@ -120,7 +121,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(memoryview(part)[taken:] if taken else part)
             taken = 0
 
-    def _push(self, parts: Sequence[bytes]) -> int:
+    def _push(self, parts: Sequence[bytes | memoryview]) -> int:
         """Hand bytes to the kernel past the loop, which has none of ours waiting."""
         try:
             return os.writev(self._descriptor, parts)

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Self
 from urllib.parse import quote, urlsplit
 
+from deuz_compiler import Spliced
 from deuz_proxy.calls import Letterhead, Outgoing, header
 from deuz_proxy.edge.headers import joined_head, request_headers
 from deuz_proxy.edge.http1_answers import Inform
@@ -31,7 +32,7 @@ from deuz_proxy.edge.reaching import unreachable
 from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
 
 Headers = Sequence[tuple[bytes, bytes]]
-Body = bytes | AsyncIterator[bytes] | None
+Body = bytes | Spliced | AsyncIterator[bytes] | None
 
 # Servers of one's own often keep 5 s (uvicorn, Node), and a new connection is cheap;
 # what providers have in front keeps a minute and more, and TLS is dear.
@@ -42,6 +43,7 @@ _GRANTED_SHARE = 0.75
 _OLD_SECONDS = 600.0
 _MOST_IDLE = 256
 _SWEEP_SECONDS = 0.5
+_HERE = bytes, Spliced
 # Encrypting happens at once, in memory: the loop must be able to serve others.
 _SLICE_BYTES = 2**18
 _MOST_ORIGINS = 1024
@@ -208,9 +210,10 @@ class Http1Upstreams:
     def _write(
         self, connection: Connection, head: bytes, body: Body, length: bytes | None
     ) -> None:
-        if isinstance(body, bytes) and connection.is_tls and len(body) > _SLICE_BYTES:
-            body = _slices(body)
-        if body is None or isinstance(body, bytes):
+        if connection.is_tls and isinstance(body, _HERE):
+            # What is encrypted is copied anyway, in whatever pieces it is.
+            body = _slices(body) if len(body) > _SLICE_BYTES else bytes(body)
+        if body is None or isinstance(body, _HERE):
             connection.write(head, body)
             return
         connection.write(head, None)
@@ -302,7 +305,7 @@ def _written(
 
 def _length_of(headers: Headers, body: Body) -> bytes | None:
     """Return the length to state: of what is sent, or what the client says it is."""
-    if isinstance(body, bytes):
+    if isinstance(body, _HERE):
         return b"%d" % len(body)
     stated = header(headers, b"content-length")
     return b"0" if body is None and stated is not None else stated
@@ -321,8 +324,17 @@ def _switching(upgrade: bytes | None) -> dict[bytes, bytes]:
     return {b"connection": b"Upgrade", b"upgrade": upgrade}
 
 
-async def _slices(body: bytes) -> AsyncIterator[bytes]:
-    view = memoryview(body)
-    for at in range(0, len(body), _SLICE_BYTES):
-        yield bytes(view[at : at + _SLICE_BYTES])
-        await asyncio.sleep(0)
+async def _slices(body: bytes | Spliced) -> AsyncIterator[bytes]:
+    slices: list[memoryview] = []
+    room = _SLICE_BYTES
+    for piece in body.pieces if isinstance(body, Spliced) else (body,):
+        view = memoryview(piece)
+        while view:
+            slices.append(view[:room])
+            view = view[room:]
+            room -= len(slices[-1])
+            if not room:
+                yield b"".join(slices)
+                slices, room = [], _SLICE_BYTES
+                await asyncio.sleep(0)
+    yield b"".join(slices)

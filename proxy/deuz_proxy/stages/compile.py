@@ -27,7 +27,6 @@ from deuz_compiler import (
     Verdict,
     judge,
     judged_shares,
-    lower,
     part_span,
     plain_prefix,
     prefix_again,
@@ -35,12 +34,13 @@ from deuz_compiler import (
     put_again,
     put_back,
     put_more,
+    splice,
     stays,
     was_redacted,
     was_unfolded,
     with_surface,
 )
-from deuz_proxy.calls import NOTHING_KNOWN, Call, Compiled, Known, Tail
+from deuz_proxy.calls import NOTHING_KNOWN, Body, Call, Compiled, Known, Tail
 from deuz_proxy.errors import ContextRefused
 from deuz_proxy.evicting import UNEXPLAINED, tell_evicted
 from deuz_proxy.observe.events import Compile
@@ -205,11 +205,9 @@ def lay_out(
         )
         tried_verdict = _explained(told, envelope, surface, operations)
     is_changed = outbound is not inbound
-    if is_changed:
-        body = shown.body or lower(body, surface.edits)
     # In the order of the fields: by name, each is looked for.
     return Compiled(
-        body,
+        (shown.body or splice(body, surface.edits)) if is_changed else body,
         surface,
         inbound,
         outbound,
@@ -239,7 +237,7 @@ class _Shown(msgspec.Struct, frozen=True):
     outbound: Prefix | None = None
     ours: tuple[tuple[int, int], ...] = ()
     standing: Standing | None = None
-    body: bytes | None = None
+    body: Body | None = None
     reading: Reading | None = None
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from deuz_compiler import ReplyFacts, open_meter, recognise_overflow
-from deuz_proxy.calls import Call, Headers, Reply, Sent, text_headers
+from deuz_proxy.calls import Body, Call, Headers, Reply, Sent, text_headers
 from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.events import UpstreamCall
 from deuz_proxy.observe.inflate import Decoded
@@ -42,7 +42,7 @@ class ClosedMeter:
 
 
 async def forward_call(
-    call: Call, body: bytes | None, runtime: Runtime, watch: Watch
+    call: Call, body: Body | None, runtime: Runtime, watch: Watch
 ) -> Sent:
     """Send the call with this body and return its answer, held as far as needed.
 
@@ -84,7 +84,7 @@ def is_guarded(call: Call, runtime: Runtime) -> bool:
     return is_compiling and runtime.config.overflow.recover
 
 
-def _outgoing_headers(call: Call, body: bytes | None, runtime: Runtime) -> Headers:
+def _outgoing_headers(call: Call, body: Body | None, runtime: Runtime) -> Headers:
     """Return the client's lines; with `propagate`, our span as the parent."""
     headers = call.headers
     if call.packed is not None and body is not call.body:

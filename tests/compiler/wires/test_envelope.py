@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_compiler import Edit, lower, outbound_offset
+from deuz_compiler import Edit, Spliced, lower, outbound_offset, splice
+from deuz_compiler.wires.envelope import LONG_BYTES
 
 
 def test_without_edits_the_very_same_object_is_returned() -> None:
@@ -32,6 +33,32 @@ def test_everything_outside_the_edits_is_kept(body: bytes, data: st.DataObject) 
         at = edit.start + moved
         out = out[:at] + out[at + 5 :]
     assert out == body
+
+
+@given(st.binary(min_size=6, max_size=60), st.data())
+def test_a_long_body_in_pieces_is_the_body_with_the_edits(
+    start: bytes, data: st.DataObject
+) -> None:
+    body = start * (LONG_BYTES // 6)
+    bounds = st.lists(st.integers(0, len(body)), max_size=6).map(sorted)
+    places = data.draw(bounds.filter(lambda bounds: len(bounds) % 2 == 0))
+    texts = data.draw(st.lists(st.binary(max_size=9), min_size=3, max_size=3))
+    pairs = zip(places[::2], places[1::2], texts, strict=False)
+    edits = [Edit(start, end, text) for start, end, text in pairs]
+
+    sent = splice(body, edits)
+
+    assert isinstance(sent, Spliced) == (bool(edits) and len(body) >= LONG_BYTES)
+    assert bytes(sent) == lower(body, edits)
+    assert len(sent) == len(bytes(sent))
+
+
+def test_what_would_be_in_too_many_pieces_for_the_kernel_is_in_one() -> None:
+    body = bytes(LONG_BYTES)
+    edits = [Edit(at, at, b"text") for at in range(501)]
+
+    assert isinstance(splice(body, edits[:500]), Spliced)
+    assert splice(body, edits) == lower(body, edits)
 
 
 def test_a_place_moves_by_what_was_put_before_it() -> None:

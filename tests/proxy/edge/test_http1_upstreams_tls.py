@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from deuz_compiler import Spliced
 from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import UpstreamUnreachable
@@ -37,9 +38,13 @@ async def test_bodies_pass_through_tls_and_the_connection_is_used_again(
         upstreams = await Http1Upstreams(
             connect_seconds=30, idle_seconds=30, tls=trusted
         ).open()
-        for body in (b"small", bytes(range(256)) * 8_000, b"small again"):
+        large = bytes(range(256)) * 8_000
+        views = memoryview(large)[:300_000], b"ours", memoryview(large)[300_000:]
+        pieces = Spliced(views, len(large) + 4), Spliced((b"a", b"b"), 2)
+        for sent in (b"small", large, b"small again", *pieces):
+            body = bytes(sent)
             reply = await upstreams.send(
-                method="POST", base=url, path="/", headers=(), body=body
+                method="POST", base=url, path="/", headers=(), body=sent
             )
 
             assert await read(reply) == body

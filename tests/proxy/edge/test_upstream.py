@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from deuz_compiler import Spliced
 from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import (
@@ -72,6 +73,21 @@ async def test_a_base_with_a_path_stands_before_the_target(
         await read(await ask(upstreams, f"{upstream.url}/gate/way{end}", "/v1/x?a=%2F"))
 
         assert upstream.last.target == b"/gate/way/v1/x?a=%2F"
+
+
+async def test_a_body_in_pieces_arrives_as_one(upstreams: Http1Upstreams) -> None:
+    view = memoryview(bytes(range(250)) * 40_000)
+    pieces = tuple([view[at : at + 9_999] for at in range(0, 10**7, 9_999)])
+
+    async with raw_upstream() as upstream:
+        for sent in (Spliced(pieces, 10**7), Spliced((b"a", b"", b"b"), 2)):
+            reply = await upstreams.send(
+                method="POST", base=upstream.url, path="/", headers=(), body=sent
+            )
+
+            assert await read(reply) == b"ok"
+            assert upstream.last.body == bytes(sent)
+            assert len(upstreams._connections) == 1
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT"])

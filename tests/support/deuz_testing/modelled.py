@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-from deuz_proxy.calls import Headers
+from deuz_proxy.calls import Body, Headers
 from deuz_proxy.demo.provider import ProviderRequest, Refusal, Reply, TokenCount
 from deuz_proxy.demo.provider.answers import compose_answer
 from deuz_proxy.demo.provider.engine import Engine, Settings
@@ -61,12 +61,13 @@ class ModelledUpstreams:
         base: str,
         path: str,
         headers: Headers,
-        body: bytes | AsyncIterator[bytes] | None,
+        body: Body | AsyncIterator[bytes] | None,
         upgrade: bytes | None = None,
         inform: object = None,
         letterhead: object = None,
     ) -> ScriptedReply:
-        assert isinstance(body, bytes)
+        assert isinstance(body, Body)
+        body = bytes(body)
         lines = {k.decode().lower(): v.decode() for k, v in headers}
         route = find_route(method, path, lines)
         payload = json.loads(body)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from deuz_proxy.calls import Headers, Letterhead, header
+from deuz_proxy.calls import Body, Headers, Letterhead, header
 from deuz_proxy.errors import SidecarError
 from deuz_proxy.observe.inflate import content_codings
 
@@ -101,14 +101,14 @@ class ScriptedUpstreams:
         base: str,
         path: str,
         headers: Headers,
-        body: bytes | AsyncIterator[bytes] | None,
+        body: Body | AsyncIterator[bytes] | None,
         upgrade: bytes | None = None,
         inform: Callable[[int, bytes, Headers], None] | None = None,
         letterhead: Letterhead | None = None,
     ) -> ScriptedReply:
-        if body is not None and not isinstance(body, bytes):
+        if isinstance(body, AsyncIterator):
             body = b"".join([piece async for piece in body])
-        await self.asked.put(Asked(method, base, path, headers, body or b""))
+        await self.asked.put(Asked(method, base, path, headers, bytes(body or b"")))
         said = await self.answers.get()
         if isinstance(said, SidecarError):
             raise said
