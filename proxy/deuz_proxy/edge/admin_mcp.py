@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from aiohttp import hdrs, web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from deuz_proxy import __version__
@@ -33,6 +32,7 @@ from deuz_proxy.edge.admin_memory import (
     memory_of,
     next_cursor,
 )
+from deuz_proxy.edge.admin_web import Application, Request, Response, json_response
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.forgetting import Memory
 from deuz_proxy.memory.records import MAX_TEXT_CHARACTERS, scope_fault
@@ -141,22 +141,22 @@ TOOLS: Mapping[str, tuple[type[_Arguments], Work]] = {
 }
 
 
-def add_mcp(app: web.Application, token: str | None) -> None:
+def add_mcp(app: Application, token: str | None) -> None:
     """Serve the tools; the guard leaves the question who asks to this module."""
 
-    async def serve(request: web.Request) -> web.StreamResponse:
+    async def serve(request: Request) -> Response:
         runtime = request.app[IN_FORCE].runtime()
         right = right_of(request, runtime, token)
         if right is None:
             # As the guard says it, for a client that looks for the word.
-            return web.json_response(
+            return json_response(
                 {"error": {"code": "unauthorized", "message": _UNAUTHORIZED}},
                 status=401,
-                headers={hdrs.WWW_AUTHENTICATE: "Bearer"},
+                headers={"WWW-Authenticate": "Bearer"},
             )
         return await answer_message(request, runtime, right)
 
-    app.router.add_post(PATH, serve)
+    app.add("POST", PATH, serve)
 
 
 _UNAUTHORIZED = (
@@ -165,9 +165,9 @@ _UNAUTHORIZED = (
 )
 
 
-def right_of(request: web.Request, runtime: Runtime, token: str | None) -> Right | None:
+def right_of(request: Request, runtime: Runtime, token: str | None) -> Right | None:
     """Return what the caller may touch; None: nothing."""
-    scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
     secret = given.strip().encode("utf-8", "surrogateescape")
     if scheme.lower() != "bearer" or not secret:
         return Right(None) if token is None else None
@@ -180,9 +180,7 @@ def right_of(request: web.Request, runtime: Runtime, token: str | None) -> Right
     return None
 
 
-async def answer_message(
-    request: web.Request, runtime: Runtime, right: Right
-) -> web.Response:
+async def answer_message(request: Request, runtime: Runtime, right: Right) -> Response:
     """Answer one message; a notification is only taken note of."""
     try:
         message = await _read_message(request)
@@ -190,7 +188,7 @@ async def answer_message(
         return _failed(None, fault.code, str(fault), status=fault.status)
     name, number = message.get("method"), message.get("id")
     if not isinstance(name, str) or number is None:
-        return web.Response(status=202)
+        return Response(status=202)
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     if name == "tools/call":
@@ -210,7 +208,7 @@ class _Unreadable(Exception):
         self.status = status
 
 
-async def _read_message(request: web.Request) -> dict[str, Any]:
+async def _read_message(request: Request) -> dict[str, Any]:
     try:
         message = json.loads(await read_bytes(request, MAX_BODY_BYTES))
     except (ValueError, RecursionError):
@@ -259,7 +257,7 @@ def _described(name: str, right: Right) -> Answer:
 
 async def _call(
     number: object, params: Mapping[str, Any], runtime: Runtime, right: Right
-) -> web.Response:
+) -> Response:
     tool = TOOLS.get(str(params.get("name")))
     if tool is None:
         return _failed(
@@ -305,13 +303,11 @@ def _text(text: str, *, is_error: bool = False) -> Answer:
     return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 
-def _done(number: object, result: Answer) -> web.Response:
-    return web.json_response({"jsonrpc": "2.0", "id": number, "result": result})
+def _done(number: object, result: Answer) -> Response:
+    return json_response({"jsonrpc": "2.0", "id": number, "result": result})
 
 
-def _failed(
-    number: object, code: int, message: str, *, status: int = 200
-) -> web.Response:
+def _failed(number: object, code: int, message: str, *, status: int = 200) -> Response:
     error = {"code": code, "message": message}
     content = {"jsonrpc": "2.0", "id": number, "error": error}
-    return web.json_response(content, status=status)
+    return json_response(content, status=status)
