@@ -7,14 +7,13 @@ Rules:
   was told already. 101 is one only where it was asked for.
 - An answer may come, and end, before the request was sent: it is handed on.
 - An exchange that is given up ends its connection: half a request never looks whole.
-- The first bytes of a request go to the kernel at once: what the kernel does not take
-  was not sent, and that is known before anything else happens.
+- The first bytes of a request go to the kernel past the loop: what the kernel does not
+  take was not sent, and that is known before anything else happens.
 """
 
 import asyncio
 import math
 import os
-import select
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
@@ -61,11 +60,12 @@ class Connection(asyncio.Protocol):
         self._exchange: Exchange | None = None
         self._is_kept = True
         self._is_made = False
-        self._readable = select.poll()
         self.transport: asyncio.Transport
         # The task that sends the request's body, where it is not sent at once.
         self.sending: asyncio.Task[None] | None = None
-        self._descriptor = -1
+        self.descriptor = -1
+        # Whether it has served an exchange and was kept.
+        self.is_old = False
         # Whether what is written is encrypted first.
         self.is_tls = False
         self.keep_seconds: int | None = None
@@ -79,23 +79,23 @@ class Connection(asyncio.Protocol):
         """Whether no exchange is under way."""
         return self._exchange is None
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether a request may be sent on it.
-
-        The kernel is asked, since the loop may not have read yet that the upstream
-        closed: an idle connection on which there is anything to read is of no use.
-        """
-        return not self.transport.is_closing() and not self._readable.poll(0)
-
-    def begin(
+    def prepare(
         self, method: bytes, *, is_switch: bool = False, inform: Inform | None = None
     ) -> Exchange:
+        """Return an exchange that is to begin here; until then nothing is of it."""
+        inbox = Inbox(self.transport, self._waiter)
+        return Exchange(inbox, method, is_switch, inform)
+
+    def begin(self, exchange: Exchange) -> None:
         """Begin an exchange; the request is to be written now."""
         self.since = self._loop.time()
-        inbox = Inbox(self.transport, self._waiter)
-        self._exchange = exchange = Exchange(inbox, method, is_switch, inform)
-        return exchange
+        self._exchange = exchange
+
+    def refuse(self, exchange: Exchange, fault: Exception) -> None:
+        """Say why the request was not written; the connection ends."""
+        self.abort()
+        exchange.inbox.end(fault)
+        self._waiter.wake()
 
     def write(self, head: bytes, body: bytes | Spliced | None) -> None:
         """Write the begin of a request: its head, and the body if it is here.
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
     def _push(self, parts: Sequence[bytes | memoryview]) -> int:
         """Hand bytes to the kernel past the loop, which has none of ours waiting."""
         try:
-            return os.writev(self._descriptor, parts)
+            return os.writev(self.descriptor, parts)
         except BlockingIOError:
             return 0
         except OSError as fault:
@@ -170,6 +170,7 @@ class Connection(asyncio.Protocol):
         """Return the answer's head once it is here.
 
         Raises:
+            NothingSent: the request was not written, and will not be.
             UpstreamBroken: the connection ended before it, or what came is not HTTP.
             SidecarError: the request's body failed.
         """
@@ -196,6 +197,7 @@ class Connection(asyncio.Protocol):
             return False
         inbox.drop()
         self.sending = None
+        self.is_old = True
         self.since = self._loop.time()
         return True
 
@@ -242,8 +244,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(_WRITE_AHEAD_BYTES)
         self.is_tls = transport.get_extra_info("ssl_object") is not None
-        self._descriptor = transport.get_extra_info("socket").fileno()
-        self._readable.register(self._descriptor, select.POLLIN)
+        self.descriptor = transport.get_extra_info("socket").fileno()
         self._is_made = True
         self._enter(self)
         if not self._is_kept:

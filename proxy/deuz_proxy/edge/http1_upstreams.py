@@ -24,6 +24,7 @@ from deuz_proxy.calls import Letterhead, Outgoing, header
 from deuz_proxy.edge.headers import joined_head, request_headers
 from deuz_proxy.edge.http1_answers import Inform
 from deuz_proxy.edge.http1_client import Connection, NothingSent
+from deuz_proxy.edge.http1_departures import Body, Departures
 from deuz_proxy.edge.http1_dial import Dialler, Place
 from deuz_proxy.edge.http1_reply import Http1Reply
 from deuz_proxy.edge.http1_wire import Lines
@@ -32,7 +33,6 @@ from deuz_proxy.edge.reaching import unreachable
 from deuz_proxy.errors import UpstreamBroken, UpstreamUnreachable
 
 Headers = Sequence[tuple[bytes, bytes]]
-Body = bytes | Spliced | AsyncIterator[bytes] | None
 
 # Servers of one's own often keep 5 s (uvicorn, Node), and a new connection is cheap;
 # what providers have in front keeps a minute and more, and TLS is dear.
@@ -98,11 +98,13 @@ class Http1Upstreams:
         self._sweeping: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
         self._dialler: Dialler
+        self._departures: Departures
 
     async def open(self) -> Self:
         """Open inside the running loop."""
         self._loop = asyncio.get_running_loop()
         self._dialler = Dialler(self._tls)
+        self._departures = Departures(self._loop, self._write)
         await self._tasks.__aenter__()
         self._sweep()
         return self
@@ -129,8 +131,6 @@ class Http1Upstreams:
             UpstreamBroken: the connection ended before the head.
             SidecarError: reading the streamed body failed with it.
         """
-        if self._sweeping is None:
-            raise UpstreamUnreachable(upstream=base)
         origin = self._origin(base)
         verb, length = method.encode("latin-1"), _length_of(headers, body)
         if length is not None and upgrade is None:
@@ -139,13 +139,15 @@ class Http1Upstreams:
             own = _framing(length, body) | _switching(upgrade)
             head = _written(origin, verb, path, headers, own)
         while True:
+            if self._sweeping is None:
+                raise UpstreamUnreachable(upstream=base)
             idle = self._idle(origin)
             connection = idle or await self._connect(origin, base)
+            exchange = connection.prepare(
+                verb, is_switch=upgrade is not None, inform=inform
+            )
+            self._departures.add(connection, exchange, head, body, length)
             try:
-                exchange = connection.begin(
-                    verb, is_switch=upgrade is not None, inform=inform
-                )
-                self._write(connection, head, body, length)
                 answer = await connection.answer_head(exchange)
             except NothingSent as fault:
                 if idle is None:
@@ -183,7 +185,7 @@ class Http1Upstreams:
         now = self._loop.time()
         while origin.idle:
             connection = origin.idle.pop()
-            if connection.is_ready and now < connection.idle_until:
+            if now < connection.idle_until and not connection.transport.is_closing():
                 return connection
             connection.abort()
         return None

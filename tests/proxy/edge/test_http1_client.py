@@ -99,7 +99,8 @@ async def play(pieces: list[bytes]) -> tuple[int, list[tuple[bytes, bytes]], byt
     gone: list[Connection] = []
     connection = Connection("u", loop, enter=gone.append, leave=gone.append)
     connection.connection_made(Pipe())
-    exchange = connection.begin(b"GET")
+    exchange = connection.prepare(b"GET")
+    connection.begin(exchange)
     for piece in pieces:
         connection.data_received(piece)
     connection.eof_received()
@@ -158,7 +159,7 @@ async def test_a_connection_that_ended_before_its_first_request_takes_nothing() 
     connection.abort()
     connection.connection_lost(None)
 
-    connection.begin(b"GET")
+    connection.begin(connection.prepare(b"GET"))
 
     with pytest.raises(NothingSent):
         connection.write(b"GET / HTTP/1.1\r\n\r\n", None)
