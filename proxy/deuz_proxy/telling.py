@@ -11,12 +11,14 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
+from aiohttp import web
+
 from deuz_proxy import __version__
 from deuz_proxy.config.model import Config, redacted
 from deuz_proxy.config.routing import route_labels
 from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.admin import AdminParts, make_admin
-from deuz_proxy.edge.admin_web import close_application, serve_application
+from deuz_proxy.edge.admin_log import quiet_log
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.edge.proxies import Proxies
 from deuz_proxy.observe.events import Fanout
@@ -29,7 +31,7 @@ from deuz_proxy.sinks.prometheus import PrometheusSink
 from deuz_proxy.sinks.telemetry import Identity, Telemetry, open_telemetry
 
 _TELEMETRY_GRACE_SECONDS = 3.0
-_ADMIN_GRACE_SECONDS = 1.0
+_BACKLOG = 1024
 
 
 class Telling:
@@ -94,14 +96,17 @@ class Telling:
             token=token.get_secret_value() if token else None,
             hosts=(address.rpartition(":")[0],),
         )
+        runner = web.AppRunner(
+            admin, access_log=None, logger=quiet_log(), shutdown_timeout=1.0
+        )
+        await runner.setup()
+        self._stack.push_async_callback(runner.cleanup)
+        site = web.TCPSite(runner, *split_address(address), backlog=_BACKLOG)
         try:
-            server, bound = await serve_application(admin, *split_address(address))
+            await site.start()
         except OSError as fault:
             raise listen_failed(fault, name="admin", address=address) from fault
-        self._stack.push_async_callback(
-            close_application, admin, server, grace_seconds=_ADMIN_GRACE_SECONDS
-        )
-        return join_address(address, bound)
+        return join_address(address, runner.addresses[0][1])
 
     def _open_telemetry(self) -> Telemetry:
         otlp = self.config.telemetry.otlp

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
+from aiohttp import hdrs, web
 
 from deuz_proxy.edge.admin_compile import add_compile
 from deuz_proxy.edge.admin_guard import (
@@ -30,14 +31,6 @@ from deuz_proxy.edge.admin_memory import add_memory
 from deuz_proxy.edge.admin_notes import add_notes
 from deuz_proxy.edge.admin_openapi import add_openapi
 from deuz_proxy.edge.admin_page import add_page
-from deuz_proxy.edge.admin_web import (
-    Answer,
-    Application,
-    Key,
-    Request,
-    Response,
-    Stream,
-)
 from deuz_proxy.runtime import Runtime
 
 LIMIT_DEFAULT = 100
@@ -126,34 +119,32 @@ class AdminParts:
     heartbeat_seconds: float = 15.0
 
 
-PARTS = Key[AdminParts]()
-READERS = Key[list[Reader]]()
+PARTS = web.AppKey("parts", AdminParts)
+READERS = web.AppKey("readers", list[Reader])
 
 
 def make_admin(
     parts: AdminParts, *, token: str | None = None, hosts: Sequence[str] = ()
-) -> Application:
+) -> web.Application:
     """Build the admin application.
 
     `hosts` are names, besides loopback ones, under which it may be reached without a
     token: the listen host, for one.
     """
-    app = Application(
-        middlewares=[explain_errors, make_guard(token, hosts)],
-        dress=add_security_headers,
-    )
+    app = web.Application(middlewares=[explain_errors, make_guard(token, hosts)])
     app[PARTS] = parts
     app[READERS] = []
-    app.on_close.append(lambda: end_streams(app))
-    app.add("GET", "/healthz", show_health)
-    app.add("GET", "/readyz", show_readiness)
-    app.add("GET", "/metrics", show_metrics)
-    app.add("GET", "/api/v1/requests", list_requests)
-    app.add("GET", "/api/v1/requests/{id}", show_request)
-    app.add("GET", "/api/v1/conversations", list_conversations)
-    app.add("GET", "/api/v1/status", show_status)
-    app.add("GET", "/api/v1/events", stream_events)
-    app.add("GET", "/api/v1/config", show_config)
+    app.on_response_prepare.append(add_security_headers)
+    app.on_shutdown.append(end_streams)
+    app.router.add_get("/healthz", show_health)
+    app.router.add_get("/readyz", show_readiness)
+    app.router.add_get("/metrics", show_metrics)
+    app.router.add_get("/api/v1/requests", list_requests)
+    app.router.add_get("/api/v1/requests/{id}", show_request)
+    app.router.add_get("/api/v1/conversations", list_conversations)
+    app.router.add_get("/api/v1/status", show_status)
+    app.router.add_get("/api/v1/events", stream_events)
+    app.router.add_get("/api/v1/config", show_config)
     if parts.runtime is not None:
         add_memory(app, parts.runtime)
         add_notes(app)
@@ -164,13 +155,13 @@ def make_admin(
     return app
 
 
-async def show_health(request: Request) -> Response:
+async def show_health(request: web.Request) -> web.Response:
     """Answer that the process serves; faults of listeners are told, not fatal."""
     faults = list(request.app[PARTS].faults())
     return answer({"status": "ok", "faults": faults})
 
 
-async def show_readiness(request: Request) -> Response:
+async def show_readiness(request: web.Request) -> web.Response:
     """Answer whether traffic should be sent here, and if not, why."""
     reasons = list(request.app[PARTS].readiness())
     if reasons:
@@ -178,14 +169,14 @@ async def show_readiness(request: Request) -> Response:
     return answer({"status": "ready"})
 
 
-async def show_metrics(request: Request) -> Response:
+async def show_metrics(request: web.Request) -> web.Response:
     """Answer with the metrics in the form that the reader prefers."""
-    accept = request.headers.get("accept")
+    accept = request.headers.get(hdrs.ACCEPT)
     body, content_type = request.app[PARTS].metrics(accept)
-    return Response(body=body, content_type=content_type)
+    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: content_type})
 
 
-async def list_requests(request: Request) -> Response:
+async def list_requests(request: web.Request) -> web.Response:
     """Answer with the newest requests and the place to follow them from."""
     limit = read_limit(request.query.get("limit"))
     if limit is None:
@@ -212,9 +203,9 @@ def read_limit(text: str | None) -> int | None:
     return limit if 1 <= limit <= LIMIT_CEILING else None
 
 
-async def show_request(request: Request) -> Response:
+async def show_request(request: web.Request) -> web.Response:
     """Answer with all that is known of one request."""
-    found = request.app[PARTS].feed.request(request.named["id"])
+    found = request.app[PARTS].feed.request(request.match_info["id"])
     if found is None:
         return refuse(
             404,
@@ -225,25 +216,25 @@ async def show_request(request: Request) -> Response:
     return answer(found)
 
 
-async def list_conversations(request: Request) -> Response:
+async def list_conversations(request: web.Request) -> web.Response:
     """Answer with the conversations, the one used last first."""
     listed = await encode_each(request.app[PARTS].feed.conversations())
     return answer({"conversations": listed})
 
 
-async def show_status(request: Request) -> Response:
+async def show_status(request: web.Request) -> web.Response:
     """Answer with the sums over all requests."""
     return answer(request.app[PARTS].feed.status())
 
 
-async def show_config(request: Request) -> Response:
+async def show_config(request: web.Request) -> web.Response:
     """Answer with the effective configuration."""
     return answer(request.app[PARTS].config())
 
 
-async def stream_events(request: Request) -> Answer:
+async def stream_events(request: web.Request) -> web.StreamResponse:
     """Stream what happens from now on, or from behind the reader's last event."""
-    reader = request.app[PARTS].feed.subscribe(request.headers.get("last-event-id"))
+    reader = request.app[PARTS].feed.subscribe(request.headers.get("Last-Event-ID"))
     if reader is None:
         return refuse(
             503,
@@ -259,20 +250,21 @@ async def stream_events(request: Request) -> Answer:
         reader.close()
 
 
-async def send_events(request: Request, reader: Reader) -> Answer:
+async def send_events(request: web.Request, reader: Reader) -> web.StreamResponse:
     """Send events and heartbeats until one side ends the stream."""
-    stream = Stream(request, "text/event-stream")
+    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/event-stream"})
+    await response.prepare(request)
     heartbeat_seconds = request.app[PARTS].heartbeat_seconds
     try:
-        await stream.write(b"retry: 1000\n\n")
+        await response.write(b"retry: 1000\n\n")
         while not reader.is_closed:
             frames = await next_frames(reader, heartbeat_seconds)
             async with asyncio.timeout(WRITE_SECONDS):
-                await stream.write(frames)
-    except TimeoutError:
-        # It fell asleep; its place is named in what it got last.
-        stream.abort()
-    return stream
+                await response.write(frames)
+    except (ConnectionResetError, TimeoutError):
+        # The reader left or fell asleep; its place is named in what it got last.
+        pass
+    return response
 
 
 async def next_frames(reader: Reader, heartbeat_seconds: float) -> bytes:
@@ -293,8 +285,8 @@ def frame(notice: Notice) -> bytes:
     return b"%sevent: %s\ndata: %s\n\n" % (place, name, encode(notice.content))
 
 
-def end_streams(app: Application) -> None:
-    """End the streams when the server closes: it waits for them otherwise."""
+async def end_streams(app: web.Application) -> None:
+    """End the streams at shutdown: the server waits for them otherwise."""
     for reader in app[READERS]:
         reader.close()
 
@@ -318,8 +310,8 @@ def encode(content: Mapping[str, object]) -> bytes:
         return json.dumps(content).encode()
 
 
-def answer(content: Mapping[str, object], *, status: int = 200) -> Response:
+def answer(content: Mapping[str, object], *, status: int = 200) -> web.Response:
     """Return an answer in JSON that nobody may keep."""
-    return Response(
+    return web.Response(
         body=encode(content), status=status, content_type="application/json"
     )

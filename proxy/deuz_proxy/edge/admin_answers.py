@@ -6,19 +6,20 @@ Rules:
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from deuz_compiler import MalformedInput
 from deuz_proxy.edge.admin_bodies import Fault, faults_of
-from deuz_proxy.edge.admin_web import Answer, Handler, Request, Response, json_response
 from deuz_proxy.errors import StoreFailed
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 _SHOWN_FAULTS = 100
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -40,7 +41,7 @@ def invalid(where: str, what: str) -> Refused:
 def explained(handler: Handler) -> Handler:
     """Wrap a handler so that what it raises is answered."""
 
-    async def wrapped(request: Request) -> Answer:
+    async def wrapped(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
         except Refused as fault:
@@ -55,7 +56,7 @@ def explained(handler: Handler) -> Handler:
     return wrapped
 
 
-def refuse_with(refused: Refused) -> Response:
+def refuse_with(refused: Refused) -> web.Response:
     """Return an error answer: how many faults there are, and each of them."""
     faults = refused.faults[:_SHOWN_FAULTS]
     listed = "; ".join(f"{fault.where}: {fault.what}" for fault in faults)
@@ -65,16 +66,16 @@ def refuse_with(refused: Refused) -> Response:
         "message": listed + (f"; and {more} more" if more else ""),
         "faults": [fault.model_dump() for fault in faults],
     }
-    return json_response({"error": error}, status=refused.status)
+    return web.json_response({"error": error}, status=refused.status)
 
 
-def tell(content: BaseModel, *, status: int = 200) -> Response:
+def tell(content: BaseModel, *, status: int = 200) -> web.Response:
     """Return an answer; what is not known is left out."""
-    body = content.model_dump_json(exclude_none=True).encode()
-    return Response(body, status, "application/json")
+    text = content.model_dump_json(exclude_none=True)
+    return web.Response(text=text, status=status, content_type="application/json")
 
 
-async def read_model(request: Request, model: type[_Model]) -> _Model:
+async def read_model(request: web.Request, model: type[_Model]) -> _Model:
     """Return the body as a model.
 
     Raises:
@@ -95,7 +96,7 @@ def check(model: type[_Model], text: bytes, *, where: str) -> _Model:
         raise Refused(400, "invalid_request", faults_of(error, where=where)) from None
 
 
-async def read_json(request: Request) -> object:
+async def read_json(request: web.Request) -> object:
     """Return the body as a JSON value.
 
     Raises:
@@ -108,14 +109,14 @@ async def read_json(request: Request) -> object:
     return value
 
 
-async def read_bytes(request: Request, limit_bytes: int) -> bytes:
+async def read_bytes(request: web.Request, limit_bytes: int) -> bytes:
     """Return the body.
 
     Raises:
         Refused: it is too large.
     """
     pieces, size = [], 0
-    async for piece in request.pieces():
+    async for piece in request.content.iter_any():
         size += len(piece)
         if size > limit_bytes:
             what = f"is over {limit_bytes} bytes; send less at once"

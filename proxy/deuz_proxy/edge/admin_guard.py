@@ -14,15 +14,8 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from deuz_proxy.edge.admin_web import (
-    Answer,
-    Handler,
-    MethodNotAllowed,
-    Middleware,
-    NotFound,
-    Request,
-    Response,
-)
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
 
 SECURITY_HEADERS: Mapping[str, str] = {
     # Trusted types: even a mistake of ours cannot turn a string into markup or script.
@@ -43,14 +36,15 @@ def make_guard(token: str | None, hosts: Sequence[str]) -> Middleware:
     secret = token.encode() if token else None
     names = frozenset(("localhost", *(name.lower() for name in hosts)))
 
-    async def guard(request: Request, handler: Handler) -> Answer:
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if is_from_another_site(request.headers):
             return refuse(
                 403,
                 "cross_origin",
                 "the admin address does not answer other sites; open its own page",
             )
-        if secret is None and not is_own_name(request.headers.get("host"), names):
+        if secret is None and not is_own_name(request.headers.get(hdrs.HOST), names):
             return refuse(
                 403,
                 "unknown_host",
@@ -64,7 +58,7 @@ def make_guard(token: str | None, hosts: Sequence[str]) -> Middleware:
             "unauthorized",
             "the bearer token is missing or wrong; send Authorization: Bearer with the "
             "value of admin.token",
-            headers={"WWW-Authenticate": "Bearer"},
+            headers={hdrs.WWW_AUTHENTICATE: "Bearer"},
         )
 
     return guard
@@ -72,8 +66,8 @@ def make_guard(token: str | None, hosts: Sequence[str]) -> Middleware:
 
 def is_from_another_site(headers: Mapping[str, str]) -> bool:
     """Whether a browser says that a script of another origin sent the request."""
-    origin = headers.get("origin")
-    return origin is not None and origin.partition("://")[2] != headers.get("host")
+    origin = headers.get(hdrs.ORIGIN)
+    return origin is not None and origin.partition("://")[2] != headers.get(hdrs.HOST)
 
 
 def is_own_name(host: str | None, names: frozenset[str]) -> bool:
@@ -103,43 +97,46 @@ def is_open(path: str) -> bool:
     return path in {"/", "/healthz", "/readyz", "/mcp"} or path.startswith("/page/")
 
 
-def has_token(request: Request, secret: bytes) -> bool:
+def has_token(request: web.Request, secret: bytes) -> bool:
     """Whether the request carries the token; the time taken tells nothing."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     given_bytes = given.strip().encode("utf-8", "surrogateescape")
     return scheme.lower() == "bearer" and hmac.compare_digest(given_bytes, secret)
 
 
-async def explain_errors(request: Request, handler: Handler) -> Answer:
+@web.middleware
+async def explain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn the router's refusals into ours."""
     try:
         return await handler(request)
-    except NotFound:
+    except web.HTTPNotFound:
         return refuse(
             404, "unknown_path", "nothing is at this path; the page at / shows what is"
         )
-    except MethodNotAllowed as fault:
-        allowed = ", ".join(fault.allowed)
+    except web.HTTPMethodNotAllowed as fault:
+        allowed = ", ".join(sorted(fault.allowed_methods))
         return refuse(
             405,
             "method_not_allowed",
             f"this path does not take the method; use {allowed}",
-            headers={"Allow": allowed},
+            headers={hdrs.ALLOW: allowed},
         )
 
 
-def add_security_headers(headers: dict[str, str]) -> None:
+async def add_security_headers(
+    request: web.Request, response: web.StreamResponse
+) -> None:
     """Put the security headers on every answer; only page files may be kept."""
-    headers.update(SECURITY_HEADERS)
-    if "ETag" not in headers:
-        headers["Cache-Control"] = "no-store"
+    response.headers.update(SECURITY_HEADERS)
+    if hdrs.ETAG not in response.headers:
+        response.headers[hdrs.CACHE_CONTROL] = "no-store"
 
 
 def refuse(
     status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
-) -> Response:
+) -> web.Response:
     """Return an error answer: what is wrong, where, and what to do."""
-    return Response(
+    return web.Response(
         body=json.dumps({"error": {"code": code, "message": message}}).encode(),
         status=status,
         headers=headers,

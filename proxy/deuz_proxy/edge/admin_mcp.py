@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from aiohttp import hdrs, web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from deuz_proxy import __version__
@@ -32,7 +33,6 @@ from deuz_proxy.edge.admin_memory import (
     memory_of,
     next_cursor,
 )
-from deuz_proxy.edge.admin_web import Application, Request, Response, json_response
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.forgetting import Memory
 from deuz_proxy.memory.records import MAX_TEXT_CHARACTERS, scope_fault
@@ -141,22 +141,22 @@ TOOLS: Mapping[str, tuple[type[_Arguments], Work]] = {
 }
 
 
-def add_mcp(app: Application, token: str | None) -> None:
+def add_mcp(app: web.Application, token: str | None) -> None:
     """Serve the tools; the guard leaves the question who asks to this module."""
 
-    async def serve(request: Request) -> Response:
+    async def serve(request: web.Request) -> web.StreamResponse:
         runtime = request.app[IN_FORCE].runtime()
         right = right_of(request, runtime, token)
         if right is None:
             # As the guard says it, for a client that looks for the word.
-            return json_response(
+            return web.json_response(
                 {"error": {"code": "unauthorized", "message": _UNAUTHORIZED}},
                 status=401,
-                headers={"WWW-Authenticate": "Bearer"},
+                headers={hdrs.WWW_AUTHENTICATE: "Bearer"},
             )
         return await answer_message(request, runtime, right)
 
-    app.add("POST", PATH, serve)
+    app.router.add_post(PATH, serve)
 
 
 _UNAUTHORIZED = (
@@ -165,9 +165,9 @@ _UNAUTHORIZED = (
 )
 
 
-def right_of(request: Request, runtime: Runtime, token: str | None) -> Right | None:
+def right_of(request: web.Request, runtime: Runtime, token: str | None) -> Right | None:
     """Return what the caller may touch; None: nothing."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     secret = given.strip().encode("utf-8", "surrogateescape")
     if scheme.lower() != "bearer" or not secret:
         return Right(None) if token is None else None
@@ -180,7 +180,9 @@ def right_of(request: Request, runtime: Runtime, token: str | None) -> Right | N
     return None
 
 
-async def answer_message(request: Request, runtime: Runtime, right: Right) -> Response:
+async def answer_message(
+    request: web.Request, runtime: Runtime, right: Right
+) -> web.Response:
     """Answer one message; a notification is only taken note of."""
     try:
         message = await _read_message(request)
@@ -188,7 +190,7 @@ async def answer_message(request: Request, runtime: Runtime, right: Right) -> Re
         return _failed(None, fault.code, str(fault), status=fault.status)
     name, number = message.get("method"), message.get("id")
     if not isinstance(name, str) or number is None:
-        return Response(status=202)
+        return web.Response(status=202)
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     if name == "tools/call":
@@ -208,7 +210,7 @@ class _Unreadable(Exception):
         self.status = status
 
 
-async def _read_message(request: Request) -> dict[str, Any]:
+async def _read_message(request: web.Request) -> dict[str, Any]:
     try:
         message = json.loads(await read_bytes(request, MAX_BODY_BYTES))
     except (ValueError, RecursionError):
@@ -257,7 +259,7 @@ def _described(name: str, right: Right) -> Answer:
 
 async def _call(
     number: object, params: Mapping[str, Any], runtime: Runtime, right: Right
-) -> Response:
+) -> web.Response:
     tool = TOOLS.get(str(params.get("name")))
     if tool is None:
         return _failed(
@@ -303,11 +305,13 @@ def _text(text: str, *, is_error: bool = False) -> Answer:
     return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 
-def _done(number: object, result: Answer) -> Response:
-    return json_response({"jsonrpc": "2.0", "id": number, "result": result})
+def _done(number: object, result: Answer) -> web.Response:
+    return web.json_response({"jsonrpc": "2.0", "id": number, "result": result})
 
 
-def _failed(number: object, code: int, message: str, *, status: int = 200) -> Response:
+def _failed(
+    number: object, code: int, message: str, *, status: int = 200
+) -> web.Response:
     error = {"code": code, "message": message}
     content = {"jsonrpc": "2.0", "id": number, "error": error}
-    return json_response(content, status=status)
+    return web.json_response(content, status=status)

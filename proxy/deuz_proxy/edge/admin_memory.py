@@ -12,6 +12,8 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
+from aiohttp import hdrs, web
+
 from deuz_proxy.edge.admin_answers import (
     Refused,
     check,
@@ -34,13 +36,6 @@ from deuz_proxy.edge.admin_bodies import (
     ShownList,
     shown,
 )
-from deuz_proxy.edge.admin_web import (
-    Application,
-    Key,
-    Request,
-    Response,
-    Stream,
-)
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.forgetting import Forgotten, Memory
 from deuz_proxy.memory.records import Draft, Record, id_fault, scope_fault
@@ -60,10 +55,10 @@ class InForce:
         self.runtime = runtime
 
 
-IN_FORCE = Key[InForce]()
+IN_FORCE = web.AppKey("in_force", InForce)
 
 
-def add_memory(app: Application, runtime: Callable[[], Runtime]) -> None:
+def add_memory(app: web.Application, runtime: Callable[[], Runtime]) -> None:
     """Serve the memory API; `runtime` gives what requests are served with now."""
     app[IN_FORCE] = InForce(runtime)
     records, record = "/api/v1/memory/{scope}", "/api/v1/memory/{scope}/{id}"
@@ -78,10 +73,10 @@ def add_memory(app: Application, runtime: Callable[[], Runtime]) -> None:
         ("GET", "/api/v1/memory-export/{scope}", export_records),
         ("POST", "/api/v1/memory-import/{scope}", import_records),
     ):
-        app.add(method, path, explained(handler))
+        app.router.add_route(method, path, explained(handler))
 
 
-async def list_records(request: Request) -> Response:
+async def list_records(request: web.Request) -> web.Response:
     """Answer with the records that fit a query, or with all, page by page."""
     memory, scope, query = _memory(request), scope_of(request), request.query
     limit, now = _limit(request), memory.clock()
@@ -102,7 +97,7 @@ async def list_records(request: Request) -> Response:
     )
 
 
-async def show_record(request: Request) -> Response:
+async def show_record(request: web.Request) -> web.Response:
     """Answer with one record."""
     memory, scope, record_id = _memory(request), scope_of(request), _id(request)
     found = await memory.records.get(scope, record_id, now=memory.clock())
@@ -112,14 +107,14 @@ async def show_record(request: Request) -> Response:
     return tell(shown(found))
 
 
-async def put_record(request: Request) -> Response:
+async def put_record(request: web.Request) -> web.Response:
     """Keep one record."""
     memory, scope, record_id = _memory(request), scope_of(request), _id(request)
     body = await read_model(request, RecordBody)
     return tell(_kept(await memory.remember(scope, body.draft(record_id))))
 
 
-async def put_records(request: Request) -> Response:
+async def put_records(request: web.Request) -> web.Response:
     """Keep many records."""
     memory, scope = _memory(request), scope_of(request)
     body = await read_model(request, RecordsBody)
@@ -127,38 +122,40 @@ async def put_records(request: Request) -> Response:
     return tell(await _remember(memory, scope, drafts))
 
 
-async def forget_record(request: Request) -> Response:
+async def forget_record(request: web.Request) -> web.Response:
     """Forget one record everywhere."""
     forgotten = await _memory(request).forget(scope_of(request), [_id(request)])
     return tell(_forgotten(forgotten))
 
 
-async def forget_records(request: Request) -> Response:
+async def forget_records(request: web.Request) -> web.Response:
     """Forget records of a scope everywhere."""
     body = await read_model(request, ForgetBody)
     return tell(_forgotten(await _memory(request).forget(body.scope, body.ids)))
 
 
-async def forget_scope(request: Request) -> Response:
+async def forget_scope(request: web.Request) -> web.Response:
     """Forget all records of a scope everywhere."""
     return tell(_forgotten(await _memory(request).forget_scope(scope_of(request))))
 
 
-async def export_records(request: Request) -> Stream:
+async def export_records(request: web.Request) -> web.StreamResponse:
     """Stream the scope's records, one JSON object a line."""
     memory, scope = _memory(request), scope_of(request)
+    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: JSON_LINES})
     now = memory.clock()
     # A store that fails is told while it still can be.
     page = await memory.records.page(scope, after="", limit=_PAGE, now=now)
-    stream = Stream(request, JSON_LINES)
+    await response.prepare(request)
     while page:
-        await stream.write(_lines(page))
+        await response.write(_lines(page))
         after = page[-1].id
         page = await memory.records.page(scope, after=after, limit=_PAGE, now=now)
-    return stream
+    await response.write_eof()
+    return response
 
 
-async def import_records(request: Request) -> Response:
+async def import_records(request: web.Request) -> web.Response:
     """Keep the records of an export."""
     memory, scope = _memory(request), scope_of(request)
     text = await read_bytes(request, MAX_IMPORT_BYTES)
@@ -166,13 +163,13 @@ async def import_records(request: Request) -> Response:
     return tell(await _remember(memory, scope, drafts))
 
 
-def scope_of(request: Request) -> str:
+def scope_of(request: web.Request) -> str:
     """Return the scope in the path.
 
     Raises:
         Refused: it is none.
     """
-    return checked_scope(request.named["scope"])
+    return checked_scope(request.match_info["scope"])
 
 
 def checked_scope(scope: str) -> str:
@@ -197,18 +194,18 @@ def memory_of(runtime: Runtime) -> Memory:
     return runtime.memory
 
 
-def _memory(request: Request) -> Memory:
+def _memory(request: web.Request) -> Memory:
     return memory_of(request.app[IN_FORCE].runtime())
 
 
-def _id(request: Request) -> str:
-    record_id = request.named["id"]
+def _id(request: web.Request) -> str:
+    record_id = request.match_info["id"]
     if fault := id_fault(record_id):
         raise invalid("id", fault)
     return record_id
 
 
-def _limit(request: Request) -> int:
+def _limit(request: web.Request) -> int:
     text = request.query.get("limit", str(LIMIT_DEFAULT))
     if re.fullmatch("[0-9]{1,4}", text) and 1 <= int(text) <= LIMIT_CEILING:
         return int(text)

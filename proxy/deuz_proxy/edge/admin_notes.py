@@ -1,25 +1,25 @@
 """Working memory over HTTP: read it, patch it, forget it."""
 
 import msgspec
+from aiohttp import web
 
 from deuz_proxy.edge.admin_answers import explained, invalid, read_json, tell
 from deuz_proxy.edge.admin_bodies import ForgottenBody, NotesBody, PatchedBody
 from deuz_proxy.edge.admin_memory import IN_FORCE, checked_scope
-from deuz_proxy.edge.admin_web import Application, Request, Response
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.working import WorkingMemory, key_fault
 
 _PATH = "/api/v1/working-memory/{key}"
 
 
-def add_notes(app: Application) -> None:
+def add_notes(app: web.Application) -> None:
     """Serve working memory; the memory API is there already."""
-    app.add("GET", _PATH, explained(show_notes))
-    app.add("PATCH", _PATH, explained(patch_notes))
-    app.add("DELETE", _PATH, explained(drop_notes))
+    app.router.add_get(_PATH, explained(show_notes), allow_head=False)
+    app.router.add_patch(_PATH, explained(patch_notes))
+    app.router.add_delete(_PATH, explained(drop_notes))
 
 
-async def show_notes(request: Request) -> Response:
+async def show_notes(request: web.Request) -> web.Response:
     """Answer with the working memory under a key, empty at revision 0."""
     key, scope = _key(request), notes_scope(request)
     snapshot = await _notes(request).read(scope, key)
@@ -32,7 +32,7 @@ async def show_notes(request: Request) -> Response:
     )
 
 
-async def patch_notes(request: Request) -> Response:
+async def patch_notes(request: web.Request) -> web.Response:
     """Change the working memory under a key."""
     key, scope = _key(request), notes_scope(request)
     patched = await _notes(request).patch(scope, key, await read_json(request))
@@ -47,14 +47,14 @@ async def patch_notes(request: Request) -> Response:
     )
 
 
-async def drop_notes(request: Request) -> Response:
+async def drop_notes(request: web.Request) -> web.Response:
     """Forget the working memory under a key."""
     key, scope = _key(request), notes_scope(request)
     dropped = await _notes(request).drop(scope, key)
     return tell(ForgottenBody(forgotten=int(dropped), placements_redacted=0))
 
 
-def notes_scope(request: Request) -> str:
+def notes_scope(request: web.Request) -> str:
     """Return the scope in the query; without one it is tenant `default`, if it is one.
 
     Raises:
@@ -68,15 +68,15 @@ def notes_scope(request: Request) -> str:
     return "default"
 
 
-def _notes(request: Request) -> WorkingMemory:
+def _notes(request: web.Request) -> WorkingMemory:
     notes = request.app[IN_FORCE].runtime().notes
     if notes is None:
         raise StoreFailed(store="memory", operation="open")
     return notes
 
 
-def _key(request: Request) -> str:
-    key = request.named["key"]
+def _key(request: web.Request) -> str:
+    key = request.match_info["key"]
     if fault := key_fault(key):
         raise invalid("key", fault)
     return key

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from aiohttp import web
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -25,7 +26,6 @@ from deuz_proxy.edge.admin_bodies import (
     ShownList,
 )
 from deuz_proxy.edge.admin_memory import JSON_LINES, LIMIT_CEILING, LIMIT_DEFAULT
-from deuz_proxy.edge.admin_web import Application, Request, Response, json_response
 from deuz_proxy.memory.records import MAX_ID_CHARACTERS
 from deuz_proxy.memory.working import KEY_PATTERN
 
@@ -62,14 +62,14 @@ _OUT = (
 )
 
 
-def add_openapi(app: Application, *, has_token: bool) -> None:
+def add_openapi(app: web.Application, *, has_token: bool) -> None:
     """Serve the description."""
     description = describe_api(has_token=has_token)
 
-    async def show(_: Request) -> Response:
-        return json_response(description)
+    async def show(_: web.Request) -> web.Response:
+        return web.json_response(description)
 
-    app.add("GET", PATH, show)
+    app.router.add_get(PATH, show)
 
 
 def describe_api(*, has_token: bool) -> dict[str, Any]:

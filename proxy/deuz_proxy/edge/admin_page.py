@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 import xxhash
-
-from deuz_proxy.edge.admin_web import Application, Key, NotFound, Request, Response
+from aiohttp import hdrs, web
 
 CONTENT_TYPES: Mapping[str, str] = {
     "css": "text/css; charset=utf-8",
@@ -32,14 +31,14 @@ class PageFile:
     etag: str
 
 
-PAGE = Key[dict[str, PageFile]]()
+PAGE = web.AppKey("page", dict[str, PageFile])
 
 
-def add_page(app: Application) -> None:
+def add_page(app: web.Application) -> None:
     """Read the page's files and serve them at `/` and below `/page/`."""
     app[PAGE] = read_page()
-    app.add("GET", "/", show_page)
-    app.add("GET", "/page/{name}", show_file)
+    app.router.add_get("/", show_page)
+    app.router.add_get("/page/{name}", show_file)
 
 
 def read_page() -> dict[str, PageFile]:
@@ -55,26 +54,26 @@ def read_page() -> dict[str, PageFile]:
     return page
 
 
-async def show_page(request: Request) -> Response:
+async def show_page(request: web.Request) -> web.Response:
     """Answer with the page itself."""
     return send(request, "index.html")
 
 
-async def show_file(request: Request) -> Response:
+async def show_file(request: web.Request) -> web.Response:
     """Answer with one of the page's files."""
-    return send(request, request.named["name"])
+    return send(request, request.match_info["name"])
 
 
-def send(request: Request, name: str) -> Response:
+def send(request: web.Request, name: str) -> web.Response:
     """Return a file, or word that the browser's copy is still right."""
     found = request.app[PAGE].get(name)
     if found is None:
-        raise NotFound
+        raise web.HTTPNotFound
     headers = {
-        "Cache-Control": "no-cache",
-        "Content-Type": found.content_type,
-        "ETag": f'"{found.etag}"',
+        hdrs.CACHE_CONTROL: "no-cache",
+        hdrs.CONTENT_TYPE: found.content_type,
+        hdrs.ETAG: f'"{found.etag}"',
     }
-    if headers["ETag"] in request.headers.get("if-none-match", ""):
-        return Response(status=304, headers=headers)
-    return Response(body=found.body, headers=headers)
+    if any(tag.value == found.etag for tag in request.if_none_match or ()):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=found.body, headers=headers)

@@ -1,16 +1,16 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from deuz_proxy.edge.admin import AdminParts, make_admin
-from deuz_proxy.edge.admin_web import close_application, serve_application
 from deuz_proxy.sinks.feed import Feed
-from deuz_testing.admin import asked
 from deuz_testing.feed_events import agent_session, finished
 from deuz_testing.waiting import WAIT_SECONDS
 
@@ -25,6 +25,19 @@ def parts_of(feed: Feed, **changes: Any) -> AdminParts:
     return replace(parts, **changes)
 
 
+@asynccontextmanager
+async def served(app: web.Application) -> AsyncIterator[aiohttp.ClientSession]:
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
+            yield client
+    finally:
+        await runner.cleanup()
+
+
 @pytest.fixture
 def feed() -> Feed:
     return Feed(generation="g1")
@@ -33,7 +46,7 @@ def feed() -> Feed:
 @pytest.fixture
 async def client(feed: Feed) -> AsyncIterator[aiohttp.ClientSession]:
     app = make_admin(parts_of(feed, heartbeat_seconds=0.05))
-    async with asked(app) as session:
+    async with served(app) as session:
         yield session
 
 
@@ -55,7 +68,7 @@ async def next_event(answer: aiohttp.ClientResponse) -> dict[str, str]:
 
 async def test_health_tells_the_faults_of_listeners_and_is_still_ok(feed: Feed) -> None:
     app = make_admin(parts_of(feed, faults=lambda: ("ValueError",)))
-    async with asked(app) as client:
+    async with served(app) as client:
         assert await read(client, "/healthz") == (
             200,
             {"status": "ok", "faults": ["ValueError"]},
@@ -68,7 +81,7 @@ async def test_sidecar_without_reasons_is_ready(client: aiohttp.ClientSession) -
 
 async def test_sidecar_that_is_not_ready_says_why(feed: Feed) -> None:
     app = make_admin(parts_of(feed, readiness=lambda: ("draining",)))
-    async with asked(app) as client:
+    async with served(app) as client:
         assert await read(client, "/readyz") == (
             503,
             {"status": "not_ready", "reasons": ["draining"]},
@@ -238,7 +251,7 @@ async def test_line_breaks_in_names_cannot_forge_an_event(
 async def test_reader_that_left_gives_its_place_to_the_next(feed: Feed) -> None:
     single = Feed(generation="g1", readers_kept=1)
     app = make_admin(parts_of(single, heartbeat_seconds=0.02))
-    async with asked(app) as client:
+    async with served(app) as client:
         async with client.get("/api/v1/events") as first:
             await next_event(first)
             status, content = await read(client, "/api/v1/events")
@@ -253,14 +266,15 @@ async def test_reader_that_left_gives_its_place_to_the_next(feed: Feed) -> None:
 
 
 async def test_open_stream_does_not_hold_up_the_shutdown(feed: Feed) -> None:
-    app = make_admin(parts_of(feed))
-    server, port = await serve_application(app, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{port}/api/v1/events"
+    runner = web.AppRunner(make_admin(parts_of(feed)))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/api/v1/events"
 
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
         await next_event(answer)
         async with asyncio.timeout(WAIT_SECONDS):
-            await close_application(app, server, grace_seconds=60)
+            await runner.cleanup()
 
         assert b"event: request" not in await answer.content.read()
 
@@ -275,4 +289,4 @@ async def test_answers_are_not_kept_framed_or_read_by_other_sites(
             assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert "Access-Control-Allow-Origin" not in answer.headers
-            assert answer.headers["Server"] == "deuz-sidecar"
+            assert "aiohttp" not in answer.headers["Server"]

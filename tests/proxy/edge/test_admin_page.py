@@ -3,19 +3,24 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
+from aiohttp import web
 
-from deuz_proxy.edge.admin_guard import explain_errors
 from deuz_proxy.edge.admin_page import add_page, read_page
-from deuz_proxy.edge.admin_web import Application
-from deuz_testing.admin import asked
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    app = Application(middlewares=[explain_errors])
+    app = web.Application()
     add_page(app)
-    async with asked(app) as session:
-        yield session
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            yield session
+    finally:
+        await runner.cleanup()
 
 
 async def test_page_is_at_the_root(client: aiohttp.ClientSession) -> None:

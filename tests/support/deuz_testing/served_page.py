@@ -1,12 +1,8 @@
 """The admin application as a browser test needs it: restartable at one address."""
 
+from aiohttp import web
+
 from deuz_proxy.edge.admin import AdminParts, make_admin
-from deuz_proxy.edge.admin_web import (
-    Application,
-    close_application,
-    serve_application,
-)
-from deuz_proxy.edge.http1_server import Http1Server
 from deuz_proxy.sinks.feed import Feed
 from deuz_testing.browser import Tab
 from deuz_testing.feed_events import agent_session, started
@@ -21,8 +17,7 @@ class Served:
         self.feed = feed
         self.port = 0
         self._token = token
-        self._app: Application
-        self._server: Http1Server | None = None
+        self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
         parts = AdminParts(
@@ -31,14 +26,16 @@ class Served:
             readiness=tuple,
             config=lambda: {"listen": "0.0.0.0:5151"},
         )
-        self._app = make_admin(parts, token=self._token)
-        self._server, self.port = await serve_application(
-            self._app, "127.0.0.1", self.port
-        )
+        self._runner = web.AppRunner(make_admin(parts, token=self._token))
+        await self._runner.setup()
+        await web.TCPSite(
+            self._runner, "127.0.0.1", self.port, reuse_address=True
+        ).start()
+        self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        if self._server is not None:
-            await close_application(self._app, self._server, grace_seconds=1.0)
+        if self._runner is not None:
+            await self._runner.cleanup()
 
     @property
     def url(self) -> str:
