@@ -1,4 +1,4 @@
-"""Watch an answer's bytes go by and tell at the end what they said.
+"""What a meter is, what it notes of an answer, and what a wire tells it.
 
 Rules:
 - A meter never raises, never asks for a byte more and holds a bounded number of bytes.
@@ -12,12 +12,9 @@ from typing import Protocol
 import msgspec
 
 from deuz_compiler.wires.chat_usage import Reports, merge_reports, read_reports
-from deuz_compiler.wires.framing import SERVER_SENT, Framing
-from deuz_compiler.wires.sse import BYTE_ORDER_MARK, ServerEvent
+from deuz_compiler.wires.framing import Framing
+from deuz_compiler.wires.sse import ServerEvent
 from deuz_compiler.wires.usage import Usage
-
-MAX_BODY_BYTES = 8 * 1024 * 1024
-"""A longer buffered answer is forwarded like any other, but not read."""
 
 MAX_TEXT_CHARS = 1024 * 1024
 """Far more than a summary may have; the rest of the text is not kept."""
@@ -36,9 +33,6 @@ EMPTY_VALUES = (b"", b"null", b'""', b"[]", b"{}")
 
 LONGEST_EMPTY = 4
 """Bytes of the longest of these: a longer value carries something."""
-
-# Halves smaller than this are read block by block: to look for less is not cheaper.
-_FEW_BLOCKS = 2
 
 
 class ReplyFacts(msgspec.Struct, frozen=True, gc=False):
@@ -190,146 +184,6 @@ class WireReplies(msgspec.Struct, frozen=True, gc=False):
     read_usual: Callable[[bytes], ReplyFacts | None] | None = None
 
 
-class StreamMeter:
-    """Meters a stream of events."""
-
-    __slots__ = ("_cutter", "_facts", "_framing", "_has_events", "_notes", "_wire")
-
-    def __init__(
-        self,
-        wire: WireReplies,
-        *,
-        keeps_text: bool,
-        framing: Framing = SERVER_SENT,
-        headers: Headers = (),
-    ) -> None:
-        self._wire = wire
-        self._notes = Notes(keeps_text=keeps_text)
-        if wire.read_headers is not None:
-            wire.read_headers(self._notes, headers)
-        self._framing = framing
-        self._cutter = framing.cutter()
-        self._has_events = False
-        self._facts: ReplyFacts | None = None
-
-    @property
-    def decisive(self) -> str | None:
-        """`content`, `error` or `end`; None before the first such event."""
-        return self._notes.decisive
-
-    def feed(self, chunk: bytes) -> None:
-        """Read the events this chunk completes."""
-        # Most chunks are whole events of content behind the first one: they cost a few
-        # searches for bytes, and are not cut or decoded.
-        if (
-            self._notes.is_settled
-            and self._cutter.is_idle
-            and chunk.endswith(self._framing.ends)
-            and self._wire.is_plain(chunk)
-        ):
-            return
-        blocks = self._cutter.feed(chunk)
-        if blocks:
-            self._read_telling(blocks)
-
-    def close(self) -> ReplyFacts:
-        """Read what is left and return the facts."""
-        if self._facts is None:
-            self._facts = self._close()
-        return self._facts
-
-    def _close(self) -> ReplyFacts:
-        for block in self._cutter.close():
-            if self._has_events or block[:1] not in b"{[":
-                self._read(block)
-            else:
-                # Some servers label a plain JSON error as an event stream.
-                _read_body(self._wire, self._notes, block)
-        self._notes.faults += self._cutter.skipped_events
-        return self._notes.facts()
-
-    def _read_telling(self, blocks: list[bytes]) -> None:
-        """Read blocks in their order, but for what behind the first content is plain.
-
-        In a burst, the first content or the last word comes with dozens of others.
-        """
-        if self._notes.is_settled and self._wire.is_plain(b"\n".join(blocks)):
-            return
-        half = len(blocks) // 2
-        if half < _FEW_BLOCKS:
-            for block in blocks:
-                self._read(block)
-        else:
-            self._read_telling(blocks[:half])
-            self._read_telling(blocks[half:])
-
-    def _read(self, block: bytes) -> None:
-        try:
-            event = self._framing.read(block)
-            if event is not None:
-                self._has_events = True
-                self._wire.read_event(self._notes, event)
-        except UNREADABLE:
-            self._notes.faults += 1
-
-
-class BodyMeter:
-    """Meters an answer in one JSON body; all is known at the end.
-
-    `decisive` is `content`, `error` or `end`; None until the meter was closed.
-    """
-
-    __slots__ = ("_facts", "_held_bytes", "_keeps_text", "_pieces", "_wire", "decisive")
-
-    def __init__(self, wire: WireReplies, *, keeps_text: bool) -> None:
-        self._wire = wire
-        self._keeps_text = keeps_text
-        self.decisive: str | None = None
-        self._pieces: list[bytes] = []
-        self._held_bytes = 0
-        self._facts: ReplyFacts | None = None
-
-    def feed(self, chunk: bytes) -> None:
-        """Hold the chunk, or let go of all once the body is over the bound."""
-        self._held_bytes += len(chunk)
-        if self._held_bytes <= MAX_BODY_BYTES:
-            self._pieces.append(chunk)
-        else:
-            self._pieces.clear()
-
-    def close(self) -> ReplyFacts:
-        """Read the body and return the facts."""
-        if self._facts is None:
-            self._facts = self._close()
-        return self._facts
-
-    def _close(self) -> ReplyFacts:
-        body, self._pieces = b"".join(self._pieces), []
-        read_usual = None if self._keeps_text else self._wire.read_usual
-        if read_usual is not None and (usual := read_usual(body)) is not None:
-            self.decisive = "content"
-            return usual
-        if not body.startswith(b"{"):
-            body = body.removeprefix(BYTE_ORDER_MARK)
-            if body.lstrip().startswith((b"data:", b"event:", b":")):
-                # Some gateways answer with events under a JSON label.
-                return self._close_as_stream(body)
-        notes = Notes(keeps_text=self._keeps_text)
-        if self._held_bytes > MAX_BODY_BYTES:
-            notes.faults += 1
-        elif body:
-            _read_body(self._wire, notes, body)
-        self.decisive = notes.decisive
-        return notes.facts()
-
-    def _close_as_stream(self, body: bytes) -> ReplyFacts:
-        stream = StreamMeter(self._wire, keeps_text=self._keeps_text)
-        stream.feed(body)
-        facts = stream.close()
-        self.decisive = stream.decisive
-        return facts
-
-
 def never_plain(_chunk: bytes) -> bool:
     """Tell that each event may hold more than content: a usage, or a frame's name."""
     return False
@@ -341,10 +195,3 @@ def is_filled(value: msgspec.Raw) -> bool:
         return False
     # Without a copy of a long one.
     return len(value) > LONGEST_EMPTY or bytes(value) not in EMPTY_VALUES
-
-
-def _read_body(wire: WireReplies, notes: Notes, body: bytes) -> None:
-    try:
-        wire.read_body(notes, body)
-    except UNREADABLE:
-        notes.faults += 1

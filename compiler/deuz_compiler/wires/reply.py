@@ -10,13 +10,12 @@ import msgspec
 from deuz_compiler.wires.bedrock import reply as bedrock
 from deuz_compiler.wires.gemini import reply as gemini
 from deuz_compiler.wires.metering import (
-    BodyMeter,
     Headers,
     ReplyFacts,
     ReplyMeter,
-    StreamMeter,
     WireReplies,
 )
+from deuz_compiler.wires.meters import BodyMeter, StreamMeter
 from deuz_compiler.wires.ollama import reply as ollama
 from deuz_compiler.wires.table import WIRES
 

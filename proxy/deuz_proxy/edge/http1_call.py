@@ -183,8 +183,8 @@ class Http1Client:
 
     def start_with(
         self, status: int, reason: str, headers: Headers, first: bytes
-    ) -> None:
-        """Send the status, the lines, and the body's first bytes behind them.
+    ) -> bool:
+        """Send the status, the lines, and the body's first bytes, like `write`.
 
         Raises:
             ConnectionResetError: the connection has ended.
@@ -195,13 +195,13 @@ class Http1Client:
             alike = connection.letters.head_alike(asked, headers)
             if alike is not None:
                 self._start_alike(*alike, first)
-                return
+                return connection.outlet.is_paused
         lines = response_headers(headers)
         self._frame(status, lines)
         self._begin(status, reason, lines)
         if self._left_bytes is not None:
             connection.letters.keep(asked, headers, self._held)
-        self.write(first)
+        return self.write(first)
 
     def _start_alike(self, head: bytes, stated_bytes: int, first: bytes) -> None:
         """Send a head that is known, and the first of so many bytes behind it."""
@@ -229,11 +229,6 @@ class Http1Client:
         self._flush()
         return self._connection.open_tunnel().pieces()
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether what is written waits for the client to read."""
-        return self._connection.outlet.is_paused
-
     async def drain(self) -> None:
         """Return once the client has read on.
 
@@ -242,22 +237,21 @@ class Http1Client:
         """
         await self._connection.outlet.drain()
 
-    def write(self, chunk: bytes) -> None:
-        """Send bytes of the body.
+    def write(self, chunk: bytes) -> bool:
+        """Send bytes of the body; tell whether they wait for the client to read.
 
         Raises:
             ConnectionResetError: the connection has ended.
         """
-        if not chunk or not self._has_body:
-            return
-        if self._left_bytes is not None:
-            self._left_bytes -= len(chunk)
-        if not self._is_chunked:
-            self._send(chunk)
-        elif len(chunk) < _JOINED_BYTES:
-            self._send(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-        else:
-            self._send(b"%x\r\n" % len(chunk), chunk, b"\r\n")
+        length = len(chunk)
+        if not length or not self._has_body:
+            return False
+        if self._is_chunked:
+            chunk = b"%x\r\n%b\r\n" % (length, chunk)
+        elif self._left_bytes is not None:
+            self._left_bytes -= length
+        self._send(chunk)
+        return self._connection.outlet.is_paused
 
     def finish(self) -> None:
         """End the body."""
@@ -310,23 +304,23 @@ class Http1Client:
         self.has_started = self._connection.has_begun = True
         self._held = head_bytes(status, reason.encode("latin-1"), lines)
 
-    def _send(self, *parts: bytes) -> None:
+    def _send(self, data: bytes) -> None:
         transport = self._connection.transport
         if transport.is_closing():
             raise ConnectionResetError
-        if self._held:
-            parts = (self._held, *parts)
-            self._held = b""
-        if len(parts) == 1:
-            transport.write(parts[0])
-        elif sum(map(len, parts)) < _JOINED_BYTES:
-            transport.write(b"".join(parts))
+        held = self._held
+        if not held:
+            transport.write(data)
+            return
+        self._held = b""
+        if len(held) + len(data) < _JOINED_BYTES:
+            transport.write(held + data)
         else:
-            transport.writelines(parts)
+            transport.writelines((held, data))
 
     def _flush(self) -> None:
         if self._held and not self._connection.transport.is_closing():
-            self._send()
+            self._send(b"")
 
 
 def head_bytes(status: int, reason: bytes, lines: Lines) -> bytes:

@@ -258,20 +258,19 @@ class Connection(asyncio.Protocol):
             # Nobody asked: what it is, only the upstream knows.
             self.abort()
             return
-        inbox = exchange.inbox
-        if inbox.is_over:
+        if exchange.inbox.is_over:
             self._is_kept = False
             return
+        framing = exchange.framing
         try:
             # An answer that is read and has no framing is over.
-            if exchange.framing is None:
+            if framing is None:
                 self._take_head(exchange, data)
-            else:
-                self._take_body(exchange, exchange.framing, data)
+            elif self._take_body(exchange, framing, data):
+                return
         except NotHttp as fault:
             self.fail(fault)
-        if inbox.has_news:
-            self._waiter.wake()
+        self._waiter.wake()
 
     def eof_received(self) -> None:
         """Take the upstream's end: the end of an answer that had no other."""
@@ -333,12 +332,14 @@ class Connection(asyncio.Protocol):
         elif data:
             self._take_body(exchange, framing, data)
 
-    def _take_body(self, exchange: Exchange, framing: Framing, data: bytes) -> None:
+    def _take_body(self, exchange: Exchange, framing: Framing, data: bytes) -> bool:
+        """Take more of the body; tell whether its task need not know."""
         piece, rest = framing.feed(data)
-        if piece:
-            exchange.inbox.put(piece)
+        is_taken = not piece or exchange.inbox.put(piece)
         if framing.is_complete:
             self._complete(exchange, rest)
+            return False
+        return is_taken
 
     def _complete(self, exchange: Exchange, rest: bytes) -> None:
         if rest.strip(b"\r\n"):

@@ -67,21 +67,23 @@ class Inbox(msgspec.Struct):
     # What pieces are offered to as they come; those it does not take wait here.
     take: Callable[[bytes], bool] | None = None
 
-    @property
-    def has_news(self) -> bool:
-        """Whether there is something for its task to do."""
-        return self.take is None or self.is_over or bool(self._pieces)
-
-    def put(self, piece: bytes) -> None:
-        """Add what was read."""
+    def put(self, piece: bytes) -> bool:
+        """Add what was read; tell whether it was taken at once, and nobody waits."""
+        take = self.take
+        if take is not None and not self._pieces:
+            try:
+                if take(piece):
+                    return True
+            except Exception as fault:  # noqa: BLE001  # Raised again in its task.
+                self.end(fault)
+                return False
         self.has_begun = True
-        if self.take is not None and not self._pieces and self._is_taken(piece):
-            return
         self._pieces.append(piece)
         self._held_bytes += len(piece)
         if self._held_bytes >= _FULL_BYTES and not self.is_full:
             self.is_full = True
             self._transport.pause_reading()
+        return False
 
     def gather(self, stated_bytes: int) -> None:
         """Make room for the whole body, if enough of it is here and none was taken."""
@@ -170,13 +172,6 @@ class Inbox(msgspec.Struct):
         self._held_bytes = 0
         if self.is_full:
             self._read_on()
-
-    def _is_taken(self, piece: bytes) -> bool:
-        try:
-            return self.take is not None and self.take(piece)
-        except Exception as fault:  # noqa: BLE001  # Raised again in its task.
-            self.end(fault)
-            return True
 
     def _read_on(self) -> None:
         self.is_full = False

@@ -7,12 +7,14 @@ Rules:
 """
 
 import re
+from functools import lru_cache
 from typing import Protocol
 
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 # Of any chunk but the last, whose length begins with a zero.
 _PLAIN_LINE = re.compile(rb"([1-9A-Fa-f][0-9A-Fa-f]{0,14})\r\n")
 _NEXT_LINE = re.compile(rb"\r\n" + _PLAIN_LINE.pattern)
+_CR, _LF = b"\r\n"
 MAX_CHUNK_LINE_BYTES = 4096
 MAX_TRAILER_BYTES = 65_536
 
@@ -95,11 +97,12 @@ class Chunked:
         """Take chunks out of their framing; cut anywhere, the bytes are the same."""
         if not self._left and not self._kept and not self._is_in_trailer:
             # An event of a stream is most often one chunk in one read.
-            line = _PLAIN_LINE.match(data)
-            if line is not None and data.endswith(b"\r\n"):
-                start = line.end()
-                if len(data) == start + int(line[1], 16) + 2:
-                    return data[start:-2], b""
+            size, _, chunk = data.partition(b"\r\n")
+            plain = _plain_size(len(chunk) - 2)
+            # Some write it in capitals.
+            is_one = size == plain or size.lower() == plain
+            if is_one and chunk[-1] == _LF and chunk[-2] == _CR:
+                return chunk[:-2], b""
         if self._kept:
             data, self._kept = self._kept + data, b""
         pieces: list[bytes] = []
@@ -160,6 +163,12 @@ class Chunked:
         if len(start) > MAX_TRAILER_BYTES:
             raise NotHttp("trailer too long")
         self._kept = start
+
+
+@lru_cache(maxsize=1024)
+def _plain_size(length: int) -> bytes | None:
+    """Return how the size of a chunk is written; None of one without bytes."""
+    return b"%x" % length if length > 0 else None
 
 
 def _take_whole(data: bytes, at: int, pieces: list[bytes]) -> int:

@@ -41,6 +41,9 @@ class Relay:
         # Whether what comes may go out at once: nothing that came before is under way.
         self._is_free = True
         self._is_bad = sent.reply.status >= _FIRST_BAD
+        # Most answers are metered as they come.
+        is_plain = not self._is_bad and not sent.reply.codings
+        self._meter = sent.meter.feed if is_plain else self._meter_decoded
 
     async def run(self) -> Totals:
         """Hand the whole answer through and return how it ended."""
@@ -52,8 +55,7 @@ class Relay:
             if body is None:
                 await self._in_pieces()
             else:
-                self._write_whole(body)
-                if self._client.is_slow:
+                if self._write_whole(body):
                     await self._client.drain()
                 # What was held has been metered already.
                 if not self._sent.is_whole:
@@ -103,12 +105,15 @@ class Relay:
         rest = self._sent.rest
         return self._sent.reply.chunks() if rest is None else rest
 
-    def _write_whole(self, body: bytes) -> None:
-        """Hand the answer on with its body, which is all here."""
+    def _write_whole(self, body: bytes) -> bool:
+        """Hand on the answer and all of its body; tell whether it waits."""
         reply = self._sent.reply
         self._first_byte, self._bytes = self._watch.elapsed(), len(body)
-        self._client.start_with(reply.status, reply.reason, reply.headers, body)
+        is_slow = self._client.start_with(
+            reply.status, reply.reason, reply.headers, body
+        )
         self._is_level = True
+        return is_slow
 
     async def _in_pieces(self) -> None:
         """Hand a body through as it comes."""
@@ -116,18 +121,17 @@ class Relay:
         self._client.start(reply.status, reply.reason, reply.headers)
         # What was held has been metered already.
         for chunk in self._sent.held:
-            self._write(chunk)
-            if self._client.is_slow:
+            if self._write(chunk):
                 await self._client.drain()
         self._is_level = True
         reply.offer(self._take)
         async for chunk in self._rest():
-            self._is_free = False
-            self._write(chunk)
-            if self._client.is_slow:
-                await self._client.drain()
-            self._meter(chunk)
+            # It came before all that is offered now.
             self._is_free = True
+            self._take(chunk)
+            if not self._is_free:
+                await self._client.drain()
+                self._is_free = True
 
     async def _tunnel(self) -> Totals:
         """Hand bytes through in both directions; what came before the end arrives."""
@@ -150,25 +154,26 @@ class Relay:
         # Either side may simply hang up: that is how a socket ends.
         with contextlib.suppress(OSError, UpstreamBroken):
             async for piece in self._rest():
-                self._write(piece)
-                if self._client.is_slow:
+                if self._write(piece):
                     await self._client.drain()
 
     def _take(self, chunk: bytes) -> bool:
         """Hand on a chunk within the call that read it, unless it has to wait."""
-        if not self._is_free or self._client.is_slow:
+        if not self._is_free:
             return False
-        self._write(chunk)
+        if self._write(chunk):
+            self._is_free = False
         self._meter(chunk)
         return True
 
-    def _write(self, chunk: bytes) -> None:
+    def _write(self, chunk: bytes) -> bool:
+        """Hand on a chunk; tell whether the client is to be waited for."""
         if self._first_byte is None:
             self._first_byte = self._watch.elapsed()
         self._bytes += len(chunk)
-        self._client.write(chunk)
+        return self._client.write(chunk)
 
-    def _meter(self, chunk: bytes) -> None:
+    def _meter_decoded(self, chunk: bytes) -> None:
         plain = self._sent.decode(chunk)
         self._sent.meter.feed(plain)
         if self._is_bad and self._error_bytes < _MOST_ERROR_BYTES:

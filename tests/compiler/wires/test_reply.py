@@ -6,7 +6,8 @@ import msgspec
 import openai
 import pytest
 
-from deuz_compiler.wires.metering import BodyMeter, ReplyFacts, StreamMeter
+from deuz_compiler.wires.metering import ReplyFacts
+from deuz_compiler.wires.meters import BodyMeter, StreamMeter
 from deuz_compiler.wires.reply import (
     SilentMeter,
     error_body,

@@ -188,19 +188,15 @@ async def test_pieces_are_offered_first_and_refused_ones_hold_up_the_next() -> N
     inbox, _ = make_inbox()
     offered: list[bytes] = []
     inbox.take = take
-    inbox.put(b"one")
-    assert not inbox.has_news
-    inbox.put(b"two")
-    inbox.put(b"three")
-    assert inbox.has_news
+    assert inbox.put(b"one")
+    assert not inbox.put(b"two")
+    assert not inbox.put(b"three")
 
     pieces = inbox.pieces()
     assert [await anext(pieces), await anext(pieces)] == [b"two", b"three"]
-    inbox.put(b"four")
-    assert not inbox.has_news
+    assert inbox.put(b"four")
     inbox.end()
 
-    assert inbox.has_news
     assert [piece async for piece in pieces] == []
     assert offered == [b"one", b"two", b"four"]
 
@@ -211,10 +207,9 @@ async def test_what_taking_a_piece_raises_is_raised_to_the_task() -> None:
 
     inbox, _ = make_inbox()
     inbox.take = take
-    inbox.put(b"one")
 
+    assert not inbox.put(b"one")
     assert inbox.is_over
-    assert inbox.has_news
     assert inbox.fault is not None
     with pytest.raises(BrokenPipeError):
         await anext(inbox.pieces())

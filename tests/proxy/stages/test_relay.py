@@ -16,19 +16,32 @@ CHAT = STREAMS["openai_chat"]
 
 
 class Journal(GivenClient):
-    """A client and a decoder that say in which order they were used."""
+    """A client that says in which order it and a meter were used."""
 
     def __init__(self, leaves_at: int | None = None) -> None:
         super().__init__(leaves_at=leaves_at)
         self.steps: list[str] = []
 
-    def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> bool:
         self.steps.append(f"client {chunk.decode('latin-1')}")
-        super().write(chunk)
+        return super().write(chunk)
 
-    def decode(self, chunk: bytes) -> bytes:
-        self.steps.append(f"meter {chunk.decode('latin-1')}")
-        return chunk
+
+class Noted:
+    """A meter that says in its client's journal what it is fed."""
+
+    def __init__(self, meter: ReplyMeter, client: Journal) -> None:
+        self._meter = meter
+        self._steps = client.steps
+        self.close = meter.close
+
+    @property
+    def decisive(self) -> str | None:
+        return self._meter.decisive
+
+    def feed(self, chunk: bytes) -> None:
+        self._steps.append(f"meter {chunk.decode('latin-1')}")
+        self._meter.feed(chunk)
 
 
 class Slow(Journal):
@@ -38,12 +51,11 @@ class Slow(Journal):
         super().__init__()
         self.offered: Callable[[], bool] = bool
 
-    def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> bool:
         super().write(chunk)
-        self.is_slow = True
+        return True
 
     async def drain(self) -> None:
-        self.is_slow = False
         assert not self.offered()
         self.steps.append("drained")
 
@@ -71,8 +83,8 @@ def sent(
         reply=reply,
         held=held,
         rest=reply.chunks(),
-        meter=by or open_meter("anthropic", is_event_stream=False),
-        decode=client.decode,
+        meter=Noted(by or open_meter("anthropic", is_event_stream=False), client),
+        decode=bytes.lower,
         is_accepted=True,
         call=UpstreamCall(0.0, 0.0, said.status, None),
         is_whole=is_whole,
@@ -184,12 +196,23 @@ async def test_what_comes_while_a_client_is_slow_waits_for_what_came_before() ->
         "client a",
         "meter a",
         "client b",
-        "drained",
         "meter b",
+        "drained",
         "client c",
         "meter c",
     ]
     assert totals.response_bytes == 3
+
+
+@pytest.mark.parametrize("is_here", [False, True])
+async def test_what_has_a_coding_is_metered_decoded(is_here: bool) -> None:
+    client = Journal()
+    lines = ((b"Content-Encoding", b"gzip"),)
+    way, _ = relay(Said(200, (b"A",), lines, is_here=is_here), client)
+
+    await way.run()
+
+    assert client.steps == ["client A", "meter a"]
 
 
 async def test_an_answer_without_a_body_has_no_first_byte() -> None:

@@ -170,17 +170,18 @@ class GivenClient:
 
     def start_with(
         self, status: int, reason: str, headers: Headers, first: bytes
-    ) -> None:
+    ) -> bool:
         self.start(status, reason, headers)
-        self.write(first)
+        return self.write(first)
 
     async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]:
         raise AssertionError("no scripted upstream switches")
 
-    def write(self, chunk: bytes) -> None:
+    def write(self, chunk: bytes) -> bool:
         if self.leaves_at == len(self.chunks):
             raise ConnectionResetError
         self.chunks.append(chunk)
+        return self.is_slow
 
     async def drain(self) -> None:
         raise AssertionError("no given client reads slowly")

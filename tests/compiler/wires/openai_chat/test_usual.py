@@ -6,7 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from deuz_compiler.wires.metering import BodyMeter, ReplyFacts
+from deuz_compiler.wires.metering import ReplyFacts
+from deuz_compiler.wires.meters import BodyMeter
 from deuz_compiler.wires.openai_chat.reply import REPLIES
 from deuz_compiler.wires.openai_chat.usual import read_usual
 from deuz_compiler.wires.usage import Usage
