@@ -33,7 +33,12 @@ MAX_IDS = 1_000
 MAX_DRY_TEXT = 1_000_000
 
 
-class _Body(BaseModel):
+class _Model(BaseModel):
+    # What checks and writes it is built when it is first used: most are never.
+    model_config = ConfigDict(defer_build=True)
+
+
+class _Body(_Model):
     # Strict: "true" is no switch and "1" no number, whoever wrote it.
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, hide_input_in_errors=True
@@ -132,7 +137,7 @@ class ForgetBody(_Body):
     ids: Annotated[list[Id], Field(max_length=MAX_IDS)]
 
 
-class PatchBody(BaseModel):
+class PatchBody(_Model):
     """A patch of working memory; its operations are checked by the compiler's rules."""
 
     model_config = ConfigDict(extra="allow")
@@ -161,7 +166,7 @@ class DryRunBody(_Body):
     body: dict[str, Any] | None = Field(default=None, description="A request's body.")
 
 
-class Kept(BaseModel):
+class Kept(_Model):
     """What became of a record."""
 
     id: str
@@ -180,27 +185,27 @@ class Shown(Kept):
     score: float | None = None
 
 
-class KeptList(BaseModel):
+class KeptList(_Model):
     """What became of many records."""
 
     records: list[Kept]
 
 
-class ShownList(BaseModel):
+class ShownList(_Model):
     """Records; `next_cursor` is there while there are more."""
 
     records: list[Shown]
     next_cursor: str | None = None
 
 
-class ForgottenBody(BaseModel):
+class ForgottenBody(_Model):
     """How many records were there, and from how many placed blocks they were taken."""
 
     forgotten: int
     placements_redacted: int
 
 
-class NotesBody(BaseModel):
+class NotesBody(_Model):
     """Working memory under a key."""
 
     key: str
@@ -209,7 +214,7 @@ class NotesBody(BaseModel):
     working_memory: dict[str, Any]
 
 
-class PatchedBody(BaseModel):
+class PatchedBody(_Model):
     """What became of a patch; `operation` is the place of the one refused."""
 
     status: Literal["applied", "duplicate", "rejected"]
@@ -219,7 +224,7 @@ class PatchedBody(BaseModel):
     operation: int | None = None
 
 
-class Decision(BaseModel):
+class Decision(_Model):
     """What was decided on one record, and why."""
 
     source: str
@@ -230,7 +235,7 @@ class Decision(BaseModel):
     reason: str
 
 
-class DryRun(BaseModel):
+class DryRun(_Model):
     """What would be added to a request."""
 
     block: str
@@ -241,17 +246,17 @@ class DryRun(BaseModel):
     records: list[Decision]
 
 
-class Fault(BaseModel):
+class Fault(_Model):
     """One fault of a request: where it is, and what is allowed there."""
 
     where: str
     what: str
 
 
-class FaultsBody(BaseModel):
+class FaultsBody(_Model):
     """Why a request was refused."""
 
-    class Error(BaseModel):
+    class Error(_Model):
         """The error itself."""
 
         code: str

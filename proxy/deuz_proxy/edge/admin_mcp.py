@@ -54,7 +54,9 @@ class Right:
 
 
 class _Arguments(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True
+    )
 
     scope: str | None = Field(
         default=None, description="`tenant` or `tenant/name`; `default` without it."

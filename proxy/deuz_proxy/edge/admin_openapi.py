@@ -1,6 +1,7 @@
 """The memory API described in OpenAPI 3.1, made from the models that check it."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 from aiohttp import web
@@ -64,14 +65,14 @@ _OUT = (
 
 def add_openapi(app: web.Application, *, has_token: bool) -> None:
     """Serve the description."""
-    description = describe_api(has_token=has_token)
 
     async def show(_: web.Request) -> web.Response:
-        return web.json_response(description)
+        return web.json_response(describe_api(has_token=has_token))
 
     app.router.add_get(PATH, show)
 
 
+@cache  # When it is first asked for: most never do.
 def describe_api(*, has_token: bool) -> dict[str, Any]:
     """Return the description; with a token it says that one is asked for."""
     taken: list[_Described] = [(model, "validation") for model in _IN]
