@@ -11,14 +11,18 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
 from deuz_compiler import load_scanner
 from deuz_proxy.app import App, Settings, running_app
 from deuz_proxy.config.file import ConfigFile
 from deuz_proxy.errors import ConfigInvalid, SidecarError
-from deuz_proxy.keeper import Keeper, running_keeper
 from deuz_proxy.observe.events import FaultCaught
 from deuz_proxy.tuning import tune_process
+
+if TYPE_CHECKING:
+    from deuz_proxy.keeper import Keeper
 
 __all__ = ["Settings", "base_urls", "run_command", "run_until_stopped"]
 
@@ -53,8 +57,7 @@ async def run_until_stopped(
     loop.add_signal_handler(signal.SIGHUP, look.set)
     # Looked at before it is read: what is changed while we start is a change.
     file = ConfigFile(settings.config_path) if settings.config_path else None
-    run = running_app if settings.workers == 1 else running_keeper
-    async with run(settings, environ) as app:
+    async with _running(settings, environ) as app:
         tune_process()
         tell(f"deuz-sidecar listens on {app.addresses.listen}")
         tell(f"admin page and metrics on {app.addresses.admin}")
@@ -67,6 +70,17 @@ async def run_until_stopped(
             for name in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(name)
             watching.cancel()
+
+
+def _running(
+    settings: Settings, environ: Mapping[str, str]
+) -> "AbstractAsyncContextManager[App | Keeper]":
+    if settings.workers == 1:
+        return running_app(settings, environ)
+    # Only who wants several processes pays for what keeps them.
+    from deuz_proxy.keeper import running_keeper  # noqa: PLC0415
+
+    return running_keeper(settings, environ)
 
 
 async def run_command(
@@ -134,7 +148,7 @@ def _pass_on(process: asyncio.subprocess.Process, name: signal.Signals) -> None:
 
 
 async def _watch_config(
-    app: App | Keeper,
+    app: "App | Keeper",
     file: ConfigFile | None,
     environ: Mapping[str, str],
     look: asyncio.Event,
