@@ -1,5 +1,6 @@
 """An answer that is like the last one of its client has the head it would have."""
 
+from types import SimpleNamespace
 from typing import cast
 
 from hypothesis import given
@@ -71,6 +72,7 @@ class Line:
     def __init__(self) -> None:
         self.transport = Wire()
         self.letters = Letters()
+        self.outlet = SimpleNamespace(is_paused=False)
         self.is_last = self.has_begun = self.is_answered = False
 
     def told(
