@@ -5,6 +5,8 @@ Rules:
 - What follows tells nothing before the end. It is read some kilobytes at once.
 """
 
+import msgspec
+
 from deuz_compiler.wires.framing import SERVER_SENT, Framing
 from deuz_compiler.wires.metering import (
     UNREADABLE,
@@ -130,21 +132,18 @@ class StreamMeter:
             self._notes.faults += 1
 
 
-class BodyMeter:
+class BodyMeter(msgspec.Struct, eq=False):
     """Meters an answer in one JSON body; all is known at the end.
 
     `decisive` is `content`, `error` or `end`; None until the meter was closed.
     """
 
-    __slots__ = ("_facts", "_held_bytes", "_keeps_text", "_pieces", "_wire", "decisive")
-
-    def __init__(self, wire: WireReplies, *, keeps_text: bool) -> None:
-        self._wire = wire
-        self._keeps_text = keeps_text
-        self.decisive: str | None = None
-        self._pieces: list[bytes] = []
-        self._held_bytes = 0
-        self._facts: ReplyFacts | None = None
+    _wire: WireReplies
+    keeps_text: bool
+    decisive: str | None = None
+    _pieces: list[bytes] = []
+    _held_bytes: int = 0
+    _facts: ReplyFacts | None = None
 
     def feed(self, chunk: bytes) -> None:
         """Hold the chunk, or let go of all once the body is over the bound."""
@@ -162,7 +161,7 @@ class BodyMeter:
 
     def _close(self) -> ReplyFacts:
         body, self._pieces = b"".join(self._pieces), []
-        read_usual = None if self._keeps_text else self._wire.read_usual
+        read_usual = None if self.keeps_text else self._wire.read_usual
         if read_usual is not None and (usual := read_usual(body)) is not None:
             self.decisive = "content"
             return usual
@@ -171,7 +170,7 @@ class BodyMeter:
             if body.lstrip().startswith((b"data:", b"event:", b":")):
                 # Some gateways answer with events under a JSON label.
                 return self._close_as_stream(body)
-        notes = Notes(keeps_text=self._keeps_text)
+        notes = Notes(keeps_text=self.keeps_text)
         if self._held_bytes > MAX_BODY_BYTES:
             notes.faults += 1
         elif body:
@@ -180,7 +179,7 @@ class BodyMeter:
         return notes.facts()
 
     def _close_as_stream(self, body: bytes) -> ReplyFacts:
-        stream = StreamMeter(self._wire, keeps_text=self._keeps_text)
+        stream = StreamMeter(self._wire, keeps_text=self.keeps_text)
         stream.feed(body)
         facts = stream.close()
         self.decisive = stream.decisive

@@ -12,10 +12,12 @@ import struct
 from collections.abc import AsyncIterator, Sequence
 from io import BytesIO
 
-from deuz_proxy.calls import header
+import msgspec
+
+from deuz_proxy.calls import Letterhead, header
 from deuz_proxy.edge.headers import joined_head, response_headers
 from deuz_proxy.edge.http1_connection import Connection
-from deuz_proxy.edge.http1_flow import LARGE_BYTES
+from deuz_proxy.edge.http1_flow import LARGE_BYTES, Inbox
 from deuz_proxy.edge.http1_framing import Length
 from deuz_proxy.edge.http1_wire import Lines, RequestHead
 from deuz_proxy.errors import BodyTooLarge
@@ -29,27 +31,16 @@ _FIRST_FINAL, _SWITCHED = 200, 101
 _BODYLESS = frozenset({204, 304})
 
 
-class Http1Incoming:
+class Http1Incoming(msgspec.Struct, eq=False):
     """A request whose head has arrived."""
 
-    __slots__ = (
-        "_connection",
-        "_inbox",
-        "_request",
-        "headers",
-        "letterhead",
-        "method",
-        "target",
-    )
-
-    def __init__(self, connection: Connection, request: RequestHead) -> None:
-        self._connection = connection
-        self._request = request
-        self._inbox = connection.inbox
-        self.method = request.method.decode("ascii")
-        self.target = request.target.decode("latin-1")
-        self.headers: Headers = request.lines
-        self.letterhead = request.letterhead
+    _connection: Connection
+    _request: RequestHead
+    _inbox: Inbox
+    method: str
+    target: str
+    headers: Headers
+    letterhead: Letterhead
 
     @property
     def has_body(self) -> bool:
@@ -75,8 +66,9 @@ class Http1Incoming:
         """
         if not self._inbox.is_over:
             return None
-        pieces = self._inbox.take_all()
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        body = self._inbox.take_whole()
+        if body is None:
+            body = b"".join(self._inbox.take_all())
         if len(body) > limit_bytes:
             raise BodyTooLarge(limit_bytes=limit_bytes)
         return body
@@ -137,6 +129,19 @@ class Http1Incoming:
         if not (is_late or self._request.is_old or connection.outlet.is_paused):
             lines = response_headers(headers)
             connection.transport.write(head_bytes(status, reason, lines))
+
+
+def incoming_of(connection: Connection, request: RequestHead) -> Http1Incoming:
+    """Return the request that begins with this head."""
+    return Http1Incoming(
+        connection,
+        request,
+        connection.inbox,
+        request.method.decode("ascii"),
+        request.target.decode("latin-1"),
+        request.lines,
+        request.letterhead,
+    )
 
 
 class Http1Client:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import cast
 
 from deuz_proxy.edge.http1_bounds import Bounds
-from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter, has_hung_up, whole_inbox
+from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter, has_hung_up
 from deuz_proxy.edge.http1_framing import Endless, Framing, Length, NotHttp
 from deuz_proxy.edge.http1_letterhead import HeadReader
 from deuz_proxy.edge.http1_letters import Letters
@@ -270,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._put_off(bytes(data))
 
-    def _take_head(self, data: bytes | memoryview) -> None:
+    def _take_head(self, data: memoryview) -> None:
         alike = self._reader.read_alike(data) if not self._head.kept else None
         if alike is not None:
             self._take_request(*alike)
@@ -296,14 +296,15 @@ class Connection(asyncio.BufferedProtocol):
         self.head_since = None
         self._request = request
         framing = request.framing
+        self.inbox = inbox = Inbox(self.transport, self._waiter)
         if isinstance(framing, Length) and framing.stated_bytes == len(rest):
             # Most requests come in one read.
-            self.inbox = whole_inbox(self.transport, self._waiter, rest)
+            inbox.put(rest)
+            inbox.end()
             return
         self._framing = framing
-        self.inbox = Inbox(self.transport, self._waiter)
         if framing is None:
-            self.inbox.end()
+            inbox.end()
             if rest:
                 self._put_off(rest)
         elif rest:
@@ -344,4 +345,4 @@ class Connection(asyncio.BufferedProtocol):
             if not self.transport.is_closing():
                 self.transport.resume_reading()
         if data and not self._is_deaf:
-            self._take_head(data)
+            self._take_head(memoryview(data))

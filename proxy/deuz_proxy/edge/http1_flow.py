@@ -179,13 +179,6 @@ class Inbox(msgspec.Struct):
             self._transport.resume_reading()
 
 
-def whole_inbox(transport: asyncio.Transport, waiter: Waiter, body: bytes) -> Inbox:
-    """Return the inbox of a body of which every byte is here."""
-    inbox = Inbox(transport, waiter, deque((body,)), len(body))
-    inbox.has_begun = inbox.is_over = True
-    return inbox
-
-
 class Outlet:
     """The way out of one connection: open, or waiting for the other side to read."""
 

@@ -10,6 +10,8 @@ import re
 from functools import lru_cache
 from typing import Protocol
 
+import msgspec
+
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 # Of any chunk but the last, whose length begins with a zero.
 _PLAIN_LINE = re.compile(rb"([1-9A-Fa-f][0-9A-Fa-f]{0,14})\r\n")
@@ -36,35 +38,27 @@ class Framing(Protocol):
         """
 
 
-class Length:
-    """A body whose length was stated."""
+class Length(msgspec.Struct):
+    """A body whose length was stated; one without bytes is complete once it is fed."""
 
-    __slots__ = ("_left_bytes", "is_complete", "stated_bytes")
-
-    def __init__(self, stated_bytes: int) -> None:
-        self.stated_bytes = stated_bytes
-        self._left_bytes = stated_bytes
-        self.is_complete = stated_bytes == 0
+    stated_bytes: int
+    _taken_bytes: int = 0
+    is_complete: bool = False
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
         """Take no more than was stated; what was read at once stays uncopied."""
-        extra = len(data) - self._left_bytes
-        if extra < 0:
-            self._left_bytes = -extra
-            return data, b""
-        piece, rest = (
-            (data, b"")
-            if extra == 0
-            else (data[: self._left_bytes], data[self._left_bytes :])
-        )
-        self._left_bytes = 0
-        self.is_complete = True
-        return piece, rest
+        left = self.stated_bytes - self._taken_bytes
+        if len(data) > left:
+            data, rest = data[:left], data[left:]
+        else:
+            rest = b""
+        self.skip(len(data))
+        return data, rest
 
     def skip(self, length: int) -> None:
-        """Take note that so much of the body was read past us."""
-        self._left_bytes -= length
-        self.is_complete = self._left_bytes == 0
+        """Take note that so much of the body was read, here or past us."""
+        self._taken_bytes += length
+        self.is_complete = self._taken_bytes == self.stated_bytes
 
 
 class Endless:

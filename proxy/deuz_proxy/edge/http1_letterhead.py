@@ -53,7 +53,7 @@ class HeadReader:
         self._most_lines = most_lines
         self._last: _Last | None = None
 
-    def read_alike(self, data: bytes | memoryview) -> tuple[RequestHead, bytes] | None:
+    def read_alike(self, data: memoryview) -> tuple[RequestHead, bytes] | None:
         """Return the request that these bytes begin with, and what follows its head.
 
         None unless the head is like the last one, and no longer: then it ends where
@@ -63,9 +63,9 @@ class HeadReader:
         if last is None:
             return None
         # What follows may be a long body: of that, one copy is made.
-        start = bytes(data[: last.size_bytes])
+        start = data[: last.size_bytes].tobytes()
         alike = _alike(last, start, len(last.length))
-        return alike and (alike[0], bytes(data[alike[1] :]))
+        return alike and (alike[0], data[alike[1] :].tobytes())
 
     def read(self, head: bytes) -> RequestHead:
         """Return the request, with the letterhead of the last one if it is alike.

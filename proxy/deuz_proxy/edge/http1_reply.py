@@ -7,40 +7,24 @@ Rules:
 
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
+
 from deuz_proxy.edge.http1_answers import Exchange
 from deuz_proxy.edge.http1_client import Connection
 from deuz_proxy.edge.http1_wire import AnswerHead, Lines
 
 
-class Http1Reply:
+class Http1Reply(msgspec.Struct, eq=False):
     """An answer whose head has arrived. One task reads it, once."""
 
-    __slots__ = (
-        "_connection",
-        "_exchange",
-        "_keep",
-        "codings",
-        "headers",
-        "kind",
-        "reason",
-        "status",
-    )
-
-    def __init__(
-        self,
-        connection: Connection,
-        exchange: Exchange,
-        answer: AnswerHead,
-        keep: Callable[[Connection], None],
-    ) -> None:
-        self._connection: Connection | None = connection
-        self._exchange = exchange
-        self._keep = keep
-        self.status = answer.status
-        self.reason = answer.reason.decode("latin-1")
-        self.headers: Lines = answer.lines
-        self.kind = answer.kind
-        self.codings = answer.codings
+    _connection: Connection | None
+    _exchange: Exchange
+    _keep: Callable[[Connection], None]
+    status: int
+    reason: str
+    headers: Lines
+    kind: bytes
+    codings: tuple[bytes, ...]
 
     def body_here(self) -> bytes | None:
         """Return the whole body, if all of it has come and none was taken."""
@@ -81,3 +65,22 @@ class Http1Reply:
         self._connection = None
         if connection.end():
             self._keep(connection)
+
+
+def reply_of(
+    connection: Connection,
+    exchange: Exchange,
+    answer: AnswerHead,
+    keep: Callable[[Connection], None],
+) -> Http1Reply:
+    """Return the answer that begins with this head; `keep` gets its connection back."""
+    return Http1Reply(
+        connection,
+        exchange,
+        keep,
+        answer.status,
+        answer.reason.decode("latin-1"),
+        answer.lines,
+        answer.kind,
+        answer.codings,
+    )

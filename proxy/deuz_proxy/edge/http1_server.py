@@ -18,7 +18,7 @@ from http import HTTPStatus
 from deuz_compiler import error_body
 from deuz_proxy.edge.answers import as_sidecar_error
 from deuz_proxy.edge.http1_bounds import DESK_BYTES, Bounds
-from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming
+from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming, incoming_of
 from deuz_proxy.edge.http1_connection import Connection
 from deuz_proxy.errors import SidecarError, TooManyConnections
 
@@ -144,7 +144,7 @@ class Http1Server:
                 if request is None:
                     return
                 client = Http1Client(connection, request)
-                await self._serve(Http1Incoming(connection, request), client)
+                await self._serve(incoming_of(connection, request), client)
                 is_open = client.is_kept
                 if not (connection.is_answered and connection.is_whole):
                     is_open = False

@@ -26,7 +26,7 @@ from deuz_proxy.edge.http1_answers import Inform
 from deuz_proxy.edge.http1_client import Connection, NothingSent
 from deuz_proxy.edge.http1_departures import Body, Departures
 from deuz_proxy.edge.http1_dial import Dialler, Place
-from deuz_proxy.edge.http1_reply import Http1Reply
+from deuz_proxy.edge.http1_reply import Http1Reply, reply_of
 from deuz_proxy.edge.http1_wire import Lines
 from deuz_proxy.edge.proxies import NO_PROXIES, NoWayThrough, Proxies
 from deuz_proxy.edge.reaching import unreachable
@@ -156,7 +156,7 @@ class Http1Upstreams:
                 connection.abort()
                 raise
             else:
-                return Http1Reply(connection, exchange, answer, self._keep)
+                return reply_of(connection, exchange, answer, self._keep)
 
     async def close(self) -> None:
         """End all connections."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deuz_proxy.edge.http1_client import Connection, NothingSent
-from deuz_proxy.edge.http1_reply import Http1Reply
+from deuz_proxy.edge.http1_reply import Http1Reply, reply_of
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import UpstreamBroken
 from deuz_testing.upstreams import Answer, Got, RawUpstream, answer_with, raw_upstream
@@ -106,7 +106,7 @@ async def play(pieces: list[bytes]) -> tuple[int, list[tuple[bytes, bytes]], byt
     connection.eof_received()
     connection.connection_lost(None)
     answer = await connection.answer_head(exchange)
-    reply = Http1Reply(connection, exchange, answer, gone.append)
+    reply = reply_of(connection, exchange, answer, gone.append)
     return reply.status, list(reply.headers), await read(reply)
 
 

@@ -11,7 +11,6 @@ from deuz_proxy.edge.http1_flow import (
     Outlet,
     Waiter,
     has_hung_up,
-    whole_inbox,
 )
 
 
@@ -267,8 +266,9 @@ async def test_waking_one_that_was_cancelled_or_never_waited_does_nothing() -> N
 
 
 async def test_a_whole_body_is_taken_once_without_waiting() -> None:
-    inbox = whole_inbox(Tap(), Waiter(asyncio.get_running_loop()), b"body")
-    assert inbox.is_over
+    inbox, _ = make_inbox()
+    inbox.put(b"body")
+    inbox.end()
 
     assert inbox.take_whole() == b"body"
     assert inbox.take_whole() is None

@@ -200,10 +200,10 @@ def test_a_connection_keeps_to_its_limit_of_lines() -> None:
 
 def test_bytes_that_begin_with_a_head_alike_are_known_with_what_follows_it() -> None:
     reader = HeadReader(100)
-    assert reader.read_alike(stated(b"55")) is None
+    assert reader.read_alike(memoryview(stated(b"55"))) is None
     first = reader.read(stated(b"55"))
 
-    found = reader.read_alike(stated(b"7") + b"body")
+    found = reader.read_alike(memoryview(stated(b"7") + b"body"))
 
     assert found is not None
     assert found[1] == b"body"
@@ -215,11 +215,11 @@ def test_bytes_are_known_again_once_a_head_with_a_longer_length_was_read() -> No
     reader = HeadReader(100)
     reader.read(stated(b"999"))
     longer = stated(b"1000") + b"the body"
-    unknown = reader.read_alike(longer)
+    unknown = reader.read_alike(memoryview(longer))
     reader.read(stated(b"1000"))
 
-    assert (unknown, reader.read_alike(longer) is not None) == (None, True)
-    assert reader.read_alike(stated(b"7")) is not None
+    assert (unknown, reader.read_alike(memoryview(longer)) is not None) == (None, True)
+    assert reader.read_alike(memoryview(stated(b"7"))) is not None
 
 
 def test_what_was_read_from_a_view_outlasts_it() -> None:
@@ -243,4 +243,4 @@ def test_a_head_that_is_longer_or_not_whole_is_not_known(other: bytes) -> None:
     reader = HeadReader(100)
     reader.read(stated(b"55"))
 
-    assert reader.read_alike(other) is None
+    assert reader.read_alike(memoryview(other)) is None
