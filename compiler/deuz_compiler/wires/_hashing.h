@@ -146,52 +146,102 @@ static Pair hash_short(const uint8_t *text, size_t size, uint64_t seed)
                                   + (size - seed) * PRIME64_2)};
 }
 
-/* Add stripes to the sums, each with a key that begins eight bytes behind the last one's.
-   The sums stay in registers meanwhile. */
+/* Add stripes to the sums, each with a key that begins eight bytes behind the last one's;
+   behind each whole round all is scrambled. The sums stay in registers meanwhile. */
 #ifdef __SSE2__
-static void add_stripes_plainly(uint64_t *sums, const uint8_t *text, const uint8_t *key,
+INLINE void add_16(__m128i *sum, const uint8_t *text, const uint8_t *key)
+{
+    __m128i words = _mm_loadu_si128((const __m128i *)text);
+    __m128i keyed = _mm_xor_si128(words, _mm_loadu_si128((const __m128i *)key));
+    __m128i product = _mm_mul_epu32(keyed, _mm_srli_epi64(keyed, 32));
+    __m128i crossed = _mm_shuffle_epi32(words, _MM_SHUFFLE(1, 0, 3, 2));
+    *sum = _mm_add_epi64(_mm_add_epi64(*sum, crossed), product);
+}
+
+INLINE void scramble_16(__m128i *sum, const uint8_t *key)
+{
+    __m128i prime = _mm_set1_epi32((int)PRIME32_1);
+    __m128i mixed = _mm_xor_si128(*sum, _mm_srli_epi64(*sum, 47));
+    mixed = _mm_xor_si128(mixed, _mm_loadu_si128((const __m128i *)key));
+    __m128i high = _mm_mul_epu32(_mm_srli_epi64(mixed, 32), prime);
+    *sum = _mm_add_epi64(_mm_mul_epu32(mixed, prime), _mm_slli_epi64(high, 32));
+}
+
+static void add_stripes_plainly(uint64_t *sums, const uint8_t *text, const uint8_t *secret,
                                 size_t count)
 {
     __m128i held[4];
     memcpy(held, sums, sizeof held);
-    for (; count; count--, text += STRIPE, key += 8)
-        for (int at = 0; at < 4; at++) {
-            __m128i words = _mm_loadu_si128((const __m128i *)text + at);
-            __m128i keyed =
-                _mm_xor_si128(words, _mm_loadu_si128((const __m128i *)key + at));
-            __m128i product = _mm_mul_epu32(keyed, _mm_srli_epi64(keyed, 32));
-            __m128i crossed = _mm_shuffle_epi32(words, _MM_SHUFFLE(1, 0, 3, 2));
-            held[at] = _mm_add_epi64(_mm_add_epi64(held[at], crossed), product);
-        }
+    for (; count >= STRIPES; count -= STRIPES) {
+        const uint8_t *key = secret;
+        for (int stripe = 0; stripe < STRIPES; stripe++, text += STRIPE, key += 8)
+            for (int at = 0; at < 4; at++)
+                add_16(&held[at], text + 16 * at, key + 16 * at);
+        for (int at = 0; at < 4; at++)
+            scramble_16(&held[at], secret + SECRET - STRIPE + 16 * at);
+    }
+    for (; count; count--, text += STRIPE, secret += 8)
+        for (int at = 0; at < 4; at++)
+            add_16(&held[at], text + 16 * at, secret + 16 * at);
     memcpy(sums, held, sizeof held);
 }
 
+WITH_AVX2 INLINE void add_32(__m256i *sum, const uint8_t *text, const uint8_t *key)
+{
+    __m256i words = _mm256_loadu_si256((const __m256i *)text);
+    __m256i keyed = _mm256_xor_si256(words, _mm256_loadu_si256((const __m256i *)key));
+    __m256i product = _mm256_mul_epu32(keyed, _mm256_srli_epi64(keyed, 32));
+    __m256i crossed = _mm256_shuffle_epi32(words, _MM_SHUFFLE(1, 0, 3, 2));
+    *sum = _mm256_add_epi64(_mm256_add_epi64(*sum, crossed), product);
+}
+
+WITH_AVX2 INLINE void scramble_32(__m256i *sum, const uint8_t *key)
+{
+    __m256i prime = _mm256_set1_epi32((int)PRIME32_1);
+    __m256i mixed = _mm256_xor_si256(*sum, _mm256_srli_epi64(*sum, 47));
+    mixed = _mm256_xor_si256(mixed, _mm256_loadu_si256((const __m256i *)key));
+    __m256i high = _mm256_mul_epu32(_mm256_srli_epi64(mixed, 32), prime);
+    *sum = _mm256_add_epi64(_mm256_mul_epu32(mixed, prime), _mm256_slli_epi64(high, 32));
+}
+
 WITH_AVX2 static void add_stripes_avx2(uint64_t *sums, const uint8_t *text,
-                                       const uint8_t *key, size_t count)
+                                       const uint8_t *secret, size_t count)
 {
     __m256i held[2];
     memcpy(held, sums, sizeof held);
-    for (; count; count--, text += STRIPE, key += 8)
-        for (int at = 0; at < 2; at++) {
-            __m256i words = _mm256_loadu_si256((const __m256i *)text + at);
-            __m256i keyed =
-                _mm256_xor_si256(words, _mm256_loadu_si256((const __m256i *)key + at));
-            __m256i product = _mm256_mul_epu32(keyed, _mm256_srli_epi64(keyed, 32));
-            __m256i crossed = _mm256_shuffle_epi32(words, _MM_SHUFFLE(1, 0, 3, 2));
-            held[at] = _mm256_add_epi64(_mm256_add_epi64(held[at], crossed), product);
+    for (; count >= STRIPES; count -= STRIPES) {
+        const uint8_t *key = secret;
+/* The clock of the loop is a fifth of it. */
+#pragma GCC unroll 4
+        for (int stripe = 0; stripe < STRIPES; stripe++, text += STRIPE, key += 8) {
+            add_32(&held[0], text, key);
+            add_32(&held[1], text + 32, key + 32);
         }
+        scramble_32(&held[0], secret + SECRET - STRIPE);
+        scramble_32(&held[1], secret + SECRET - STRIPE + 32);
+    }
+    for (; count; count--, text += STRIPE, secret += 8) {
+        add_32(&held[0], text, secret);
+        add_32(&held[1], text + 32, secret + 32);
+    }
     memcpy(sums, held, sizeof held);
 }
 #else
-static void add_stripes_plainly(uint64_t *sums, const uint8_t *text, const uint8_t *key,
+static void add_stripes_plainly(uint64_t *sums, const uint8_t *text, const uint8_t *secret,
                                 size_t count)
 {
-    for (; count; count--, text += STRIPE, key += 8)
+    for (size_t stripe = 0; stripe < count; stripe++, text += STRIPE) {
+        const uint8_t *key = secret + stripe % STRIPES * 8;
         for (int at = 0; at < 8; at++) {
             uint64_t word = word_at(text + 8 * at), keyed = word ^ word_at(key + 8 * at);
             sums[at ^ 1] += word;
             sums[at] += (keyed & 0xFFFFFFFFu) * (keyed >> 32);
         }
+        for (int at = 0; stripe % STRIPES == STRIPES - 1 && at < 8; at++) {
+            sums[at] ^= sums[at] >> 47 ^ word_at(secret + SECRET - STRIPE + 8 * at);
+            sums[at] *= PRIME32_1;
+        }
+    }
 }
 #endif
 
@@ -212,15 +262,8 @@ static Pair hash_long(const Hashing *hashing, const uint8_t *text, size_t size)
     _Alignas(16) uint64_t sums[8] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3,
                                      PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
     const uint8_t *secret = hashing->secret;
-    size_t at = 0;
-    for (; size - 1 - at >= STRIPES * STRIPE; at += STRIPES * STRIPE) {
-        add_stripes(sums, text + at, secret, STRIPES);
-        for (int i = 0; i < 8; i++) {
-            sums[i] ^= sums[i] >> 47 ^ word_at(secret + SECRET - STRIPE + 8 * i);
-            sums[i] *= PRIME32_1;
-        }
-    }
-    add_stripes(sums, text + at, secret, (size - 1 - at) / STRIPE);
+    /* The last stripe has a key of its own, and may overlap. */
+    add_stripes(sums, text, secret, (size - 1) / STRIPE);
     add_stripes(sums, text + size - STRIPE, secret + SECRET - STRIPE - 7, 1);
     return (Pair){merged(sums, secret + 11, size * PRIME64_1),
                   merged(sums, secret + SECRET - STRIPE - 11, ~(size * PRIME64_2))};

@@ -17,6 +17,7 @@ Built without Python (`-DWITHOUT_PYTHON`) it is what the fuzzer calls.
 #include <immintrin.h>
 #define WITH_AVX2 __attribute__((target("avx2")))
 #endif
+#define INLINE static inline __attribute__((always_inline))
 
 #include "_hashing.h"
 
@@ -114,7 +115,8 @@ static void skip_space(Walk *walk)
 {
     for (;;) {
         int c = peek(walk);
-        if (c != ' ' && c != '\n' && c != '\t' && c != '\r')
+        /* Mostly there is none: that is one question in place of four. */
+        if (c > ' ' || (c != ' ' && c != '\n' && c != '\t' && c != '\r'))
             return;
         walk->at++;
     }
@@ -220,8 +222,6 @@ typedef struct {
     uint64_t odds; /* What is no ASCII, and what may not stand in a string. */
 } Marks;
 
-#define INLINE static inline __attribute__((always_inline))
-
 INLINE uint64_t equal_16(__m128i piece, char wanted)
 {
     return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(piece, _mm_set1_epi8(wanted)));
@@ -246,6 +246,23 @@ INLINE Marks mark_block(const uint8_t *text)
     mark_16(&marks, text, 32);
     mark_16(&marks, text, 48);
     return marks;
+}
+
+/* Return what of a piece may not be passed by as it is: all that is marked but the n. */
+INLINE __m128i marked_16(const uint8_t *text)
+{
+    __m128i piece = _mm_loadu_si128((const __m128i *)text);
+    __m128i quotes = _mm_cmpeq_epi8(piece, _mm_set1_epi8('"'));
+    __m128i slashes = _mm_cmpeq_epi8(piece, _mm_set1_epi8('\\'));
+    __m128i odds = _mm_cmplt_epi8(piece, _mm_set1_epi8(0x20));
+    return _mm_or_si128(_mm_or_si128(quotes, slashes), odds);
+}
+
+INLINE int is_plain(const uint8_t *text)
+{
+    __m128i first = _mm_or_si128(marked_16(text), marked_16(text + 16));
+    __m128i second = _mm_or_si128(marked_16(text + 32), marked_16(text + 48));
+    return !_mm_movemask_epi8(_mm_or_si128(first, second));
 }
 
 /* Return which bytes of a block are below this one, of those that are no ASCII. */
@@ -282,6 +299,20 @@ WITH_AVX2 INLINE Marks mark_block_avx2(const uint8_t *text)
     mark_32(&marks, text, 0);
     mark_32(&marks, text, 32);
     return marks;
+}
+
+WITH_AVX2 INLINE __m256i marked_32(const uint8_t *text)
+{
+    __m256i piece = _mm256_loadu_si256((const __m256i *)text);
+    __m256i quotes = _mm256_cmpeq_epi8(piece, _mm256_set1_epi8('"'));
+    __m256i slashes = _mm256_cmpeq_epi8(piece, _mm256_set1_epi8('\\'));
+    __m256i odds = _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), piece);
+    return _mm256_or_si256(_mm256_or_si256(quotes, slashes), odds);
+}
+
+WITH_AVX2 INLINE int is_plain_avx2(const uint8_t *text)
+{
+    return !_mm256_movemask_epi8(_mm256_or_si256(marked_32(text), marked_32(text + 32)));
 }
 
 WITH_AVX2 INLINE uint64_t high_below_avx2(const uint8_t *text, int byte)
@@ -347,20 +378,21 @@ INLINE Sequences judge_sequences(const uint8_t *text,
                                  uint64_t (*below)(const uint8_t *, int))
 {
     Sequences told;
-    uint64_t follows = below(text, 0xC0), from_c2 = ~below(text, 0xC2);
-    uint64_t from_e0 = ~below(text, 0xE0), from_f0 = ~below(text, 0xF0);
-    uint64_t high = told.high = below(text, 0), valid = below(text, 0xF5);
-    uint64_t four = valid & from_f0, three = (high & from_e0 & ~from_f0) | four;
-    uint64_t two = (high & from_c2 & ~from_e0) | three;
-    uint64_t from_90 = ~below(text, 0x90), from_a0 = ~below(text, 0xA0);
-    /* Of some only part of what may follow others: no longer spelling than is needed, no
-       surrogate, nothing past the last character. */
+    uint64_t high = told.high = below(text, 0), follows = below(text, 0xC0);
+    uint64_t from_c2 = ~below(text, 0xC2), from_e0 = ~below(text, 0xE0);
+    uint64_t four = high & ~below(text, 0xF0), three = high & from_e0;
+    uint64_t two = high & from_c2;
     uint64_t e0 = from_e0 & below(text, 0xE1), ed = ~below(text, 0xED) & below(text, 0xEE);
-    uint64_t f0 = from_f0 & below(text, 0xF1), f4 = ~below(text, 0xF4) & valid;
-    told.wrong = (follows ^ (two << 1 | three << 2 | four << 3)) | (high & ~follows & ~two)
-                 | (e0 << 1 & ~from_a0) | (ed << 1 & from_a0) | (f0 << 1 & ~from_90)
-                 | (f4 << 1 & from_90);
+    told.wrong = (follows ^ (two << 1 | three << 2 | four << 3)) | (high & ~follows & ~two);
     told.open = (two >> 63 << 63) | (three >> 62 << 62) | (four >> 61 << 61);
+    if (e0 | ed | four) {
+        /* Of some only part of what may follow others: no longer spelling than is needed,
+           no surrogate, nothing past the last character. */
+        uint64_t from_90 = ~below(text, 0x90), from_a0 = ~below(text, 0xA0);
+        uint64_t f0 = four & below(text, 0xF1), f4 = four & ~below(text, 0xF4);
+        told.wrong |= (four & ~below(text, 0xF5)) | (e0 << 1 & ~from_a0)
+                      | (ed << 1 & from_a0) | (f0 << 1 & ~from_90) | (f4 << 1 & from_90);
+    }
     return told;
 }
 
@@ -376,55 +408,71 @@ WITH_AVX2 __attribute__((noinline)) static Sequences judge_block_avx2(const uint
 }
 
 /* Pass blocks of a string: up to behind its quote, or where less than a block is left. */
-INLINE int skip_marked(Walk *walk, Marks (*mark)(const uint8_t *),
-                       Sequences (*judge)(const uint8_t *))
+INLINE int skip_marked(Walk *walk, int (*plain)(const uint8_t *),
+                       Marks (*mark)(const uint8_t *), Sequences (*judge)(const uint8_t *))
 {
-    while (walk->size - walk->at >= BLOCK) {
-        Marks marks = mark(walk->text + walk->at);
+    if (walk->size - walk->at < BLOCK)
+        return GOES_ON;
+    /* In registers: what is written to the walk would be read from it for each block. */
+    const uint8_t *text = walk->text + walk->at, *last = walk->text + walk->size - BLOCK;
+    uint64_t seen = 0; /* Backslashes. */
+    int how = GOES_ON;
+    while (text <= last) {
+        /* Most are nothing but letters: what else they may be is not asked then. */
+        if (plain(text)) {
+            text += BLOCK;
+            continue;
+        }
+        Marks marks = mark(text);
         uint64_t escapes, escaped = escaped_among(marks.slashes, &escapes);
         uint64_t ends = marks.quotes & ~escaped, inside = below_lowest(ends);
         uint64_t odds = escaped & ~(marks.quotes | marks.slashes | marks.ens);
         uint64_t open = 0;
         if ((odds | marks.odds) & inside) {
-            Sequences told = judge(walk->text + walk->at);
+            Sequences told = judge(text);
             uint64_t wrong = (odds | (marks.odds & ~told.high)) & inside;
             /* So is a quote where a character is to go on. */
             if (wrong | (told.wrong & (inside << 1 | 1))) {
-                int how = skip_odds(walk, marks.quotes, marks.odds | marks.slashes);
+                walk->at = (size_t)(text - walk->text);
+                how = skip_odds(walk, marks.quotes, marks.odds | marks.slashes);
+                text = walk->text + walk->at;
                 if (how != GOES_ON)
-                    return how;
+                    break;
                 continue;
             }
             open = told.open;
         }
-        walk->has_escape |= (marks.slashes & inside) != 0;
+        seen |= marks.slashes & inside;
         if (ends) {
-            walk->at += (size_t)__builtin_ctzll(ends) + 1;
-            return ENDED;
+            text += (size_t)__builtin_ctzll(ends) + 1;
+            how = ENDED;
+            break;
         }
         if (open)
-            walk->at += (size_t)__builtin_ctzll(open);
+            text += (size_t)__builtin_ctzll(open);
         else /* What a last backslash escapes is in the next block. */
-            walk->at += BLOCK - (escapes >> 63);
+            text += BLOCK - (escapes >> 63);
     }
-    return GOES_ON;
+    walk->has_escape |= seen != 0;
+    walk->at = (size_t)(text - walk->text);
+    return how;
 }
 
 static int skip_blocks_plainly(Walk *walk)
 {
-    return skip_marked(walk, mark_block, judge_block);
+    return skip_marked(walk, is_plain, mark_block, judge_block);
 }
 
 WITH_AVX2 static int skip_blocks_avx2(Walk *walk)
 {
-    return skip_marked(walk, mark_block_avx2, judge_block_avx2);
+    return skip_marked(walk, is_plain_avx2, mark_block_avx2, judge_block_avx2);
 }
 
 /* What the processor can; it is asked once. */
 static int (*skip_blocks)(Walk *) = skip_blocks_plainly;
 
 /* Pass a string that ends within 16 bytes, as names do; 0 if it is not so plain. */
-static int skip_short(Walk *walk)
+INLINE int skip_short(Walk *walk)
 {
     Marks marks = {0, 0, 0, 0};
     if (walk->size - walk->at < 16)
@@ -512,14 +560,10 @@ static void ask_processor(void)
 #endif
 }
 
-static int skip_string(Walk *walk)
+/* Pass what is left of a string, with its quote. */
+__attribute__((noinline)) static int skip_text(Walk *walk)
 {
-    if (!take(walk, '"'))
-        return 0;
-    walk->has_escape = 0;
 #ifdef __SSE2__
-    if (skip_short(walk))
-        return 1;
     int how = skip_blocks(walk);
     if (how != GOES_ON)
         return how == ENDED;
@@ -538,6 +582,18 @@ static int skip_string(Walk *walk)
         walk->at += length;
     }
     return 0;
+}
+
+INLINE int skip_string(Walk *walk)
+{
+    if (!take(walk, '"'))
+        return 0;
+    walk->has_escape = 0;
+#ifdef __SSE2__
+    if (skip_short(walk))
+        return 1;
+#endif
+    return skip_text(walk);
 }
 
 static int skip_digits(Walk *walk)
@@ -582,7 +638,8 @@ static int skip_name(Walk *walk, Word *name)
         return 0;
     name->length = (size_t)(walk->text + walk->at - 1 - name->text);
     for (size_t i = 0; i < walk->mark_count; i++)
-        walk->has_mark |= is_same(walk->marks[i], name->text, name->length);
+        if (is_same(walk->marks[i], name->text, name->length))
+            walk->has_mark = 1;
     skip_space(walk);
     if (!take(walk, ':'))
         return 0;
