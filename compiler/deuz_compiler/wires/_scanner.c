@@ -1272,6 +1272,27 @@ static PyObject *link_behind(PyObject *module, PyObject *const *given,
     return PyBytes_FromStringAndSize((const char *)link, DIGEST);
 }
 
+/* Return the sum of the numbers in a column, of 4 bytes each, and the largest of them. */
+static PyObject *sums(PyObject *module, PyObject *const *given, Py_ssize_t given_count)
+{
+    Word column;
+    uint64_t sum = 0;
+    uint32_t largest = 0, number;
+    (void)module;
+    if (!has_given(given_count, 1) || !take_text(given[0], &column))
+        return NULL;
+    if (column.length % sizeof number) {
+        PyErr_SetString(PyExc_ValueError, "sums: not a column of numbers");
+        return NULL;
+    }
+    for (size_t at = 0; at < column.length; at += sizeof number) {
+        memcpy(&number, column.text + at, sizeof number);
+        sum += number;
+        largest = number > largest ? number : largest;
+    }
+    return Py_BuildValue("(KI)", (unsigned long long)sum, (unsigned int)largest);
+}
+
 /* Return whether one of the words, which a NUL each ends, stands in this part of a text. */
 static PyObject *holds(PyObject *module, PyObject *const *given, Py_ssize_t given_count)
 {
@@ -1377,6 +1398,7 @@ static PyMethodDef methods[] = {
     {"links", (PyCFunction)(void (*)(void))links, METH_FASTCALL, "See scanner.py."},
     {"starts", (PyCFunction)(void (*)(void))starts, METH_FASTCALL, "See scanner.py."},
     {"link_behind", (PyCFunction)(void (*)(void))link_behind, METH_FASTCALL, "See scanner.py."},
+    {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, "See scanner.py."},
     {NULL, NULL, 0, NULL},
 };
 

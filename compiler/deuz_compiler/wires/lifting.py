@@ -40,6 +40,7 @@ from deuz_compiler.wires.turns import (
     UNREAD,
     Turns,
     kind_of,
+    most_tokens,
     pack_tokens,
     place_in,
     unpack_tokens,
@@ -158,9 +159,9 @@ def _priced(rules: Rules, body: bytes, found: Elements) -> bytes:
 
     Embedded media would count as prose by its length: it is priced by kind.
     """
-    counts = unpack_tokens(found.tokens)
-    if max(counts, default=0) < _EMBEDDED_TOKENS:
+    if most_tokens(found.tokens) < _EMBEDDED_TOKENS:
         return found.tokens
+    counts = unpack_tokens(found.tokens)
     priced = list(counts)
     large = [index for index, count in enumerate(counts) if count >= _EMBEDDED_TOKENS]
     for index in large:

@@ -43,6 +43,9 @@ LinkBehind = Callable[[bytes, bytes, int, int], bytes | None]
 next link: XXH3 of the last one and of the part's digest. None of a part of a few bytes.
 """
 
+Sums = Callable[[bytes], tuple[int, int]]
+"""Takes a column of numbers of 4 bytes each. Returns their sum and the largest, or 0."""
+
 Holds = Callable[[bytes, int, int, bytes], bool]
 """Takes a text, start and end of a part of it, and words that a NUL each ends. Tells
 whether one of these stands there.
@@ -61,6 +64,7 @@ class Scanner(msgspec.Struct, frozen=True, gc=False):
     links: Links
     starts: Starts
     link_behind: LinkBehind
+    sums: Sums
     holds: Holds
     splice: Splice
 
@@ -74,6 +78,7 @@ def load_scanner(name: str = _NAME) -> Scanner | None:
             module.links,
             module.starts,
             module.link_behind,
+            module.sums,
             module.holds,
             module.splice,
         )

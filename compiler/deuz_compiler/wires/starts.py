@@ -9,8 +9,8 @@ Rules:
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from itertools import pairwise
+from struct import Struct
 
 import msgspec
 import xxhash
@@ -21,7 +21,11 @@ from deuz_compiler.wires.turns import DIGEST_BYTES
 _FIRST, _LEAST_APART = 512, 1024
 _FARTHEST = 1 << 40
 # A body that has grown to four times its size is read anew: most of it is new.
-_NEWEST_BYTES = 16 * DIGEST_BYTES
+_MOST_NEWEST = 16
+# So many digests behind each other.
+_DIGESTS = tuple(
+    Struct(f"{DIGEST_BYTES}s" * count) for count in range(_MOST_NEWEST + 1)
+)
 
 
 def _places() -> tuple[int, ...]:
@@ -55,12 +59,10 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
         end = count * DIGEST_BYTES
         return packed[end - DIGEST_BYTES : end] if end else b""
 
-    def newest(self) -> Iterator[bytes]:
-        """Yield the digests at the last places of the body, the very last first."""
-        packed, end = self.packed, len(self.packed)
-        last = end - _NEWEST_BYTES if end > _NEWEST_BYTES else 0
-        for at in range(end, last, -DIGEST_BYTES):
-            yield packed[at - DIGEST_BYTES : at]
+    def newest(self) -> tuple[bytes, ...]:
+        """Return the digests at the last places of the body, the very last first."""
+        packed = self.packed[-_MOST_NEWEST * DIGEST_BYTES :]
+        return _DIGESTS[len(packed) // DIGEST_BYTES].unpack(packed)[::-1]
 
     def digest(self, offset: int) -> bytes:
         """Return the digest of the body's start that ends there."""

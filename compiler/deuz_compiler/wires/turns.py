@@ -16,12 +16,13 @@ import msgspec
 
 from deuz_compiler.errors import NotLifted
 from deuz_compiler.wires.glancing import Peek
+from deuz_compiler.wires.scanner import SCANNER
 
 DIGEST_BYTES, TOKEN_BYTES = 16, 4
 UNREAD = 255
 """The kind of a turn of which nothing is known yet."""
 
-_PLACE, _NUMBER, _PAIR = (struct.Struct(form) for form in ("<QQ", "<I", "<II"))
+_PLACE, _NUMBER = struct.Struct("<QQ"), struct.Struct("<I")
 # Of which a byte tells them apart; a wire has some ten.
 _MOST_PEEKS = UNREAD
 # Of so many, each is asked by itself in the time that it takes to ask all at once.
@@ -200,11 +201,17 @@ def place_in(places: bytes, index: int) -> tuple[int, int]:
 
 def sum_tokens(tokens: bytes) -> int:
     """Return the sum of such a column."""
-    # Most requests have two turns that are new.
-    if len(tokens) == _PAIR.size:
-        pair: tuple[int, int] = _PAIR.unpack(tokens)
-        return pair[0] + pair[1]
-    return sum(_numbers(len(tokens) // TOKEN_BYTES).unpack(tokens))
+    return (SCANNER.sums(tokens) if SCANNER else _sums(tokens))[0]
+
+
+def most_tokens(tokens: bytes) -> int:
+    """Return the largest number of such a column; 0 of an empty one."""
+    return (SCANNER.sums(tokens) if SCANNER else _sums(tokens))[1]
+
+
+def _sums(tokens: bytes) -> tuple[int, int]:
+    counts = unpack_tokens(tokens)
+    return sum(counts), max(counts, default=0)
 
 
 def unpack_tokens(tokens: bytes) -> tuple[int, ...]:

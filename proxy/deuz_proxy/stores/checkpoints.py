@@ -118,8 +118,12 @@ class Checkpoints:
     def find(self, starts: Starts) -> Resumed | None:
         """Return the longest progress that the body starts with, or None."""
         buckets = self._buckets
+        slots_at = buckets.get
         for key in starts.newest():
-            for slot in buckets.get(key, ()):
+            slots = slots_at(key)
+            if slots is None:
+                continue
+            for slot in slots:
                 if slot.key == key and starts.goes_on(slot.offset, slot.digest):
                     buckets.move_to_end(key)
                     progress = slot.progress or slot.open(starts.root)

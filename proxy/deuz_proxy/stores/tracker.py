@@ -19,6 +19,8 @@ from deuz_proxy.stores.conversation_state import ConversationState, Place
 
 _MOST_BASELINES = 4
 _MOST_NODES = 8
+# Of a history that goes on, two turns are new, or four: one less than this are asked.
+_FEW_NEWEST = 7
 
 
 class _Node(msgspec.Struct, gc=False, eq=False):
@@ -234,8 +236,15 @@ class Tracker:
         self._texts.put(digest, text)
 
     def _longest(self, keys: Sequence[bytes]) -> _Node | None:
+        nodes = self._nodes
         # As a rule, one of the last few is known, or none of thousands.
-        return next(filter(None, map(self._nodes.get, reversed(keys))), None)
+        for key in keys[:-_FEW_NEWEST:-1]:
+            node = nodes.get(key)
+            if node is not None:
+                return node
+        if nodes.keys().isdisjoint(keys):
+            return None
+        return next(filter(None, map(nodes.get, reversed(keys))))
 
     def _unseen(
         self, current: Prefix, session: bytes | None, *, is_probe: bool

@@ -156,6 +156,12 @@ def test_a_link_behind_a_part_is_a_hash_of_the_last_one_and_the_parts_digest(
     assert found == (made if is_taken else None)
 
 
+def test_what_is_no_column_is_not_summed() -> None:
+    assert BUILT is not None
+    with pytest.raises(ValueError, match="sums"):
+        BUILT.sums(bytes(7))
+
+
 @pytest.mark.parametrize(
     ("size", "part"), [(15, (0, 2)), (16, (-1, 1)), (16, (2, 1)), (16, (0, 4))]
 )
@@ -258,6 +264,8 @@ def test_a_column_that_ends_within_a_place_is_refused() -> None:
         ("links", bytes(8), bytes(16), None),
         ("starts", bytes(16), "body"),
         ("starts", bytes(16)),
+        ("sums", "column"),
+        ("sums",),
         ("link_behind", bytes(16), b"abc", 0, None),
         ("link_behind", bytes(16), "abc", 0, 1),
         ("link_behind", bytes(16), b"abc", 0, 1, 2),

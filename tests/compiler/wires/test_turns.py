@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deuz_compiler import NotLifted
+from deuz_compiler.wires import turns as module
 from deuz_compiler.wires.glancing import Peek
 from deuz_compiler.wires.turns import (
     NO_TURNS,
@@ -12,6 +13,7 @@ from deuz_compiler.wires.turns import (
     Turn,
     Turns,
     kind_of,
+    most_tokens,
     pack_places,
     pack_tokens,
     place_in,
@@ -62,11 +64,22 @@ def test_what_is_packed_is_what_comes_out(turns: list[Turn]) -> None:
     assert list(held) == turns
     assert list(reversed(held)) == turns[::-1]
     assert [held[at] for at in range(-len(turns), len(turns))] == turns * 2
-    assert sum_tokens(held.tokens) == sum(turn.tokens for turn in turns)
     spans = [place_in(held.places, at) for at in range(len(held))]
     assert spans == [held.place(at) for at in range(len(held))]
     assert spans == [(turn.start, turn.end) for turn in turns]
     assert [held.peek(at).role for at in range(len(held))] == [t.role for t in turns]
+
+
+@given(st.lists(st.integers(0, 2**32 - 1)))
+def test_numbers_of_tokens_are_summed_and_the_largest_is_told(
+    counts: list[int],
+) -> None:
+    column, told = pack_tokens(counts), (sum(counts), max(counts, default=0))
+
+    assert (sum_tokens(column), most_tokens(column)) == told
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SCANNER", None)
+        assert (sum_tokens(column), most_tokens(column)) == told
 
 
 @given(TURNS, st.integers(1, 30), st.integers(0, 250))
