@@ -517,12 +517,14 @@ WITH_AVX2 INLINE uint64_t equal_block_avx2(const uint8_t *text, uint8_t wanted)
            | equal_32(_mm256_loadu_si256(pieces + 1), (char)wanted) << 32;
 }
 
-/* Look for the word where its first and its last letter are in their places. */
+/* Look for the word where its first letter and another are in their places: its last, or
+   a letter that texts seldom have. */
 INLINE int holds_in_blocks(const uint8_t *text, size_t size, Word word,
                            uint64_t (*equal)(const uint8_t *, uint8_t))
 {
-    size_t behind = word.length - 1, at = 0;
-    for (; size >= at + BLOCK + behind; at += BLOCK) {
+    const uint8_t *rare = memchr(word.text, '_', word.length);
+    size_t at = 0, behind = rare ? (size_t)(rare - word.text) : word.length - 1;
+    for (; size >= at + BLOCK + word.length - 1; at += BLOCK) {
         const uint8_t *block = text + at;
         uint64_t places = equal(block, word.text[0]);
         places &= equal(block + behind, word.text[behind]);
@@ -987,12 +989,11 @@ static int scan_body(Walk *walk, const Spec *spec, int from, Found *found)
    kilobyte apart at least. The places are those of `starts.py`. */
 static size_t place_behind(size_t place)
 {
-    size_t apart = FIRST_PLACE;
+    size_t apart;
     if (place < LEAST_APART)
         return place * 2;
-    while (apart * 2 <= place)
-        apart *= 2;
-    apart /= 8;
+    /* An eighth of the largest power of two in it. */
+    apart = (size_t)1 << (63 - __builtin_clzll(place)) >> 3;
     return place + (apart > LEAST_APART ? apart : LEAST_APART);
 }
 
@@ -1153,32 +1154,32 @@ static PyObject *as_result(const Walk *walk, const Found *found)
         as_signatures(found), as_columns(found));
 }
 
-static PyObject *scan(PyObject *module, PyObject *arguments)
+static PyObject *scan(PyObject *module, PyObject *const *given, Py_ssize_t given_count)
 {
-    const char *body, *history, *words[4];
-    Py_ssize_t size, at, history_size, sizes[4];
-    unsigned long long seed;
-    int from, status;
+    Word body, words[5];
+    Py_ssize_t at, from;
+    int status;
     PyObject *result = NULL;
     Found found;
     Spec spec;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "y#niy#y#y#y#y#K", &body, &size, &at, &from,
-                          &history, &history_size, &words[0], &sizes[0], &words[1],
-                          &sizes[1], &words[2], &sizes[2], &words[3], &sizes[3], &seed))
+    if (!has_given(given_count, 9) || !take_text(given[0], &body)
+        || !take_number(given[1], &at) || !take_number(given[2], &from))
         return NULL;
-    if (at < 0 || at > size) {
+    for (int i = 0; i < 5; i++)
+        if (!take_text(given[3 + i], &words[i]))
+            return NULL;
+    unsigned long long seed = PyLong_AsUnsignedLongLong(given[8]);
+    if (seed == (unsigned long long)-1 && PyErr_Occurred())
+        return NULL;
+    if (at < 0 || at > (Py_ssize_t)body.length) {
         PyErr_SetString(PyExc_ValueError, "at: not a place in the body");
         return NULL;
     }
-    read_spec(&spec, (Word){(const uint8_t *)history, (size_t)history_size},
-              (Word){(const uint8_t *)words[0], (size_t)sizes[0]},
-              (Word){(const uint8_t *)words[1], (size_t)sizes[1]},
-              (Word){(const uint8_t *)words[2], (size_t)sizes[2]},
-              (Word){(const uint8_t *)words[3], (size_t)sizes[3]});
+    read_spec(&spec, words[0], words[1], words[2], words[3], words[4]);
     spec.hashing = hashing_with(seed);
-    Walk walk = begin_walk(&spec, (const uint8_t *)body, (size_t)size, (size_t)at);
-    status = scan_body(&walk, &spec, from, &found);
+    Walk walk = begin_walk(&spec, body.text, body.length, (size_t)at);
+    status = scan_body(&walk, &spec, (int)from, &found);
     if (status == IS_FOUND)
         result = as_result(&walk, &found);
     else if (status == NO_MEMORY)
@@ -1246,28 +1247,36 @@ static PyObject *starts(PyObject *module, PyObject *const *given, Py_ssize_t giv
     return packed;
 }
 
-/* Return the digest of a start: of the last place's link and a digest of what stands
-   behind that place. None of so little that it is hashed in other ways. */
-static PyObject *link_behind(PyObject *module, PyObject *const *given,
-                             Py_ssize_t given_count)
+/* Return the digest of the body's start that ends there: of the digest at the last place
+   ahead and of one of what stands behind it. None of so little that it is hashed in other
+   ways. */
+static PyObject *start_digest(PyObject *module, PyObject *const *given,
+                              Py_ssize_t given_count)
 {
-    Word first, body;
-    Py_ssize_t start, end;
+    Word root, packed, body;
+    Py_ssize_t end;
+    size_t start = 0, count = 0;
     uint8_t text[2 * DIGEST], link[DIGEST];
     (void)module;
-    if (!has_given(given_count, 4) || !take_text(given[0], &first)
-        || !take_text(given[1], &body) || !take_number(given[2], &start)
+    if (!has_given(given_count, 4) || !take_text(given[0], &root)
+        || !take_text(given[1], &packed) || !take_text(given[2], &body)
         || !take_number(given[3], &end))
         return NULL;
-    if (first.length != DIGEST || !is_part(start, end, body)) {
-        PyErr_SetString(PyExc_ValueError, "link_behind: not a link and a part of the body");
+    if (root.length != DIGEST || packed.length % DIGEST || !is_part(0, end, body)) {
+        PyErr_SetString(PyExc_ValueError, "start_digest: not a link, starts and a body");
         return NULL;
     }
-    if (end - start < LEAST_HASHED)
+    for (size_t place = FIRST_PLACE; place <= (size_t)end; place = place_behind(place)) {
+        if (count == packed.length / DIGEST)
+            break;
+        start = place;
+        count++;
+    }
+    if ((size_t)end - start < LEAST_HASHED)
         Py_RETURN_NONE;
     Hashing hashing = hashing_with(0);
-    memcpy(text, first.text, DIGEST);
-    hash_text(&hashing, body.text + start, (size_t)(end - start), text + DIGEST);
+    memcpy(text, count ? packed.text + (count - 1) * DIGEST : root.text, DIGEST);
+    hash_text(&hashing, body.text + start, (size_t)end - start, text + DIGEST);
     hash_text(&hashing, text, sizeof text, link);
     return PyBytes_FromStringAndSize((const char *)link, DIGEST);
 }
@@ -1394,10 +1403,11 @@ static PyObject *splice(PyObject *module, PyObject *arguments)
 static PyMethodDef methods[] = {
     {"holds", (PyCFunction)(void (*)(void))holds, METH_FASTCALL, "See scanner.py."},
     {"splice", splice, METH_VARARGS, "See scanner.py."},
-    {"scan", scan, METH_VARARGS, "See scanner.py."},
+    {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, "See scanner.py."},
     {"links", (PyCFunction)(void (*)(void))links, METH_FASTCALL, "See scanner.py."},
     {"starts", (PyCFunction)(void (*)(void))starts, METH_FASTCALL, "See scanner.py."},
-    {"link_behind", (PyCFunction)(void (*)(void))link_behind, METH_FASTCALL, "See scanner.py."},
+    {"start_digest", (PyCFunction)(void (*)(void))start_digest, METH_FASTCALL,
+     "See scanner.py."},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, "See scanner.py."},
     {NULL, NULL, 0, NULL},
 };

@@ -38,9 +38,10 @@ Starts = Callable[[bytes, bytes], bytes]
 `starts.py` makes them.
 """
 
-LinkBehind = Callable[[bytes, bytes, int, int], bytes | None]
-"""Takes a link of 16 bytes, a body, and where a part of it begins and ends. Returns the
-next link: XXH3 of the last one and of the part's digest. None of a part of a few bytes.
+StartDigest = Callable[[bytes, bytes, bytes, int], bytes | None]
+"""Takes a link of 16 bytes, packed digests of a body's starts, the body, and an offset.
+Returns the digest of the start that ends there; None where it is to be hashed in Python,
+as a few bytes are.
 """
 
 Sums = Callable[[bytes], tuple[int, int]]
@@ -63,7 +64,7 @@ class Scanner(msgspec.Struct, frozen=True, gc=False):
     scan: Scan
     links: Links
     starts: Starts
-    link_behind: LinkBehind
+    start_digest: StartDigest
     sums: Sums
     holds: Holds
     splice: Splice
@@ -77,7 +78,7 @@ def load_scanner(name: str = _NAME) -> Scanner | None:
             module.scan,
             module.links,
             module.starts,
-            module.link_behind,
+            module.start_digest,
             module.sums,
             module.holds,
             module.splice,

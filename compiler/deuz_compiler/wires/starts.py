@@ -66,17 +66,14 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
 
     def digest(self, offset: int) -> bytes:
         """Return the digest of the body's start that ends there."""
-        packed, start, link = self.packed, 0, self.root
-        count = len(packed) // DIGEST_BYTES
-        if count and PLACES[count - 1] > offset:
-            count = bisect_right(PLACES, offset, 0, count)
-        if count:
-            start, end = PLACES[count - 1], count * DIGEST_BYTES
-            link = packed[end - DIGEST_BYTES : end]
         if SCANNER is not None:
-            found = SCANNER.link_behind(link, self.body, start, offset)
+            found = SCANNER.start_digest(self.root, self.packed, self.body, offset)
             if found is not None:
                 return found
+        count = bisect_right(PLACES, offset, 0, len(self.packed) // DIGEST_BYTES)
+        start, link = 0, self.root
+        if count:
+            start, link = PLACES[count - 1], self.key(offset)
         return _link(link, memoryview(self.body)[start:offset])
 
     def goes_on(self, offset: int, digest: bytes) -> bool:

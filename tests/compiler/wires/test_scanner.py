@@ -139,17 +139,21 @@ def test_links_are_hashes_of_the_last_one_and_a_digest(
     assert BUILT.links(scope, start[8:], b"".join(digests)) == tuple(expected)
 
 
-@given(st.binary(min_size=17, max_size=600), st.integers(0), st.integers(0))
-def test_a_link_behind_a_part_is_a_hash_of_the_last_one_and_the_parts_digest(
-    body: bytes, start: int, more: int
+@given(
+    st.binary(min_size=1, max_size=3_000), st.integers(0), st.sampled_from([0, 1, 2])
+)
+def test_a_start_is_known_by_the_last_place_ahead_and_what_stands_behind_it(
+    body: bytes, end: int, listed: int
 ) -> None:
     assert BUILT is not None
-    start %= len(body)
-    end = start + more % (len(body) - start + 1)
-    link = bytes(range(16))
+    end %= len(body) + 1
+    root, packed = bytes(range(16)), bytes(range(16, 16 + 16 * listed))
 
-    found = BUILT.link_behind(link, body, start, end)
+    found = BUILT.start_digest(root, packed, body, end)
 
+    places = [place for place in (512, 1024)[:listed] if place <= end]
+    start = places[-1] if places else 0
+    link = (root + packed)[16 * len(places) : 16 * len(places) + 16]
     # What is shorter is hashed in other ways, which are not built.
     is_taken = end - start >= 17
     made = xxh3_128_digest(link + xxh3_128_digest(body[start:end]))
@@ -163,14 +167,15 @@ def test_what_is_no_column_is_not_summed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "part"), [(15, (0, 2)), (16, (-1, 1)), (16, (2, 1)), (16, (0, 4))]
+    ("sizes", "end"), [((15, 16), 2), ((16, 15), 2), ((16, 16), -1), ((16, 16), 4)]
 )
-def test_no_link_is_made_behind_what_is_no_part(
-    size: int, part: tuple[int, int]
+def test_no_digest_is_made_of_what_is_no_start(
+    sizes: tuple[int, int], end: int
 ) -> None:
     assert BUILT is not None
-    with pytest.raises(ValueError, match="link_behind"):
-        BUILT.link_behind(bytes(size), b"abc", *part)
+    root, packed = map(bytes, sizes)
+    with pytest.raises(ValueError, match="start_digest"):
+        BUILT.start_digest(root, packed, b"abc", end)
 
 
 @given(
@@ -266,9 +271,15 @@ def test_a_column_that_ends_within_a_place_is_refused() -> None:
         ("starts", bytes(16)),
         ("sums", "column"),
         ("sums",),
-        ("link_behind", bytes(16), b"abc", 0, None),
-        ("link_behind", bytes(16), "abc", 0, 1),
-        ("link_behind", bytes(16), b"abc", 0, 1, 2),
+        ("start_digest", bytes(16), b"", b"abc", None),
+        ("start_digest", bytes(16), b"", "abc", 1),
+        ("start_digest", bytes(16), b"", b"abc", 1, 2),
+        ("scan", "abc", 0, 0, b"h", *NOTHING),
+        ("scan", b"abc", None, 0, b"h", *NOTHING),
+        ("scan", b"abc", 0, "0", b"h", *NOTHING),
+        ("scan", b"abc", 0, 0, "h", *NOTHING),
+        ("scan", b"abc", 0, 0, b"h", *NOTHING[:4], "seed"),
+        ("scan", b"abc", 0, 0, b"h"),
     ],
 )
 def test_what_is_asked_with_something_else_is_refused(asked: tuple[Any, ...]) -> None:
