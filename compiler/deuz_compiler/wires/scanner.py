@@ -40,12 +40,11 @@ Starts = Callable[[bytes, bytes], bytes]
 
 StartDigest = Callable[[bytes, bytes, bytes, int], bytes | None]
 """Takes a link of 16 bytes, packed digests of a body's starts, the body, and an offset.
-Returns the digest of the start that ends there; None where it is to be hashed in Python,
-as a few bytes are.
+Returns the digest of the start that ends there; None where few bytes are to be hashed.
 """
 
 Sums = Callable[[bytes], tuple[int, int]]
-"""Takes a column of numbers of 4 bytes each. Returns their sum and the largest, or 0."""
+"""Takes a column of numbers of 4 bytes. Returns their sum and the largest, or 0."""
 
 Holds = Callable[[bytes, int, int, bytes], bool]
 """Takes a text, start and end of a part of it, and words that a NUL each ends. Tells

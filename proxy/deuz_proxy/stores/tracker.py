@@ -19,8 +19,7 @@ from deuz_proxy.stores.conversation_state import ConversationState, Place
 
 _MOST_BASELINES = 4
 _MOST_NODES = 8
-# Of a history that goes on, two turns are new, or four: one less than this are asked.
-_FEW_NEWEST = 7
+_NEWEST = slice(None, -7, -1)  # The last six: one that goes on has two or four new.
 
 
 class _Node(msgspec.Struct, gc=False, eq=False):
@@ -115,7 +114,7 @@ class Tracker:
         """Take an accepted request as its conversation's latest baseline."""
         if not keys:
             return
-        node, newest = self._longest(keys), keys[-1]
+        node, first, newest = self._longest(keys), keys[0], keys[-1]
         is_known = node is not None and node.key == newest
         # Equal requests under way together each looked like a new conversation.
         name = node.conversation if node and is_known else sighting.conversation
@@ -123,9 +122,9 @@ class Tracker:
         self._conversations.move_to_end(name)
         if node is not None and not is_known:
             node.go_on()
-        if len(keys) > 1 and not self._knows(keys[0]):
+        if first not in self._nodes and first not in self._elsewhere and len(keys) > 1:
             # It went on at once: whatever else goes on from there is an edit.
-            self._add(conversation, _Node(keys[0], name, 0))
+            self._add(conversation, _Node(first, name, 0))
             # For that, the very place may have been put out.
             is_known = newest in self._nodes
         if node is not None and is_known:
@@ -228,9 +227,6 @@ class Tracker:
         while len(self._elsewhere) > self._max_conversations:
             self._elsewhere.popitem(last=False)
 
-    def _knows(self, key: bytes) -> bool:
-        return key in self._nodes or key in self._elsewhere
-
     def keep_text(self, digest: bytes, text: bytes) -> None:
         """Remember a text of tools or system by its digest."""
         self._texts.put(digest, text)
@@ -238,9 +234,8 @@ class Tracker:
     def _longest(self, keys: Sequence[bytes]) -> _Node | None:
         nodes = self._nodes
         # As a rule, one of the last few is known, or none of thousands.
-        for key in keys[:-_FEW_NEWEST:-1]:
-            node = nodes.get(key)
-            if node is not None:
+        for key in keys[_NEWEST]:
+            if (node := nodes.get(key)) is not None:
                 return node
         if nodes.keys().isdisjoint(keys):
             return None
