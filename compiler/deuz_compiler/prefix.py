@@ -7,20 +7,18 @@ Rules:
   that thousands of conversations can be remembered.
 """
 
-import struct
-
 import msgspec
 import xxhash
 
 from deuz_compiler.surface import Element, Surface
 from deuz_compiler.wires.envelope import Envelope, Facts, Span
 from deuz_compiler.wires.rendered import has_marker, rendered_list
+from deuz_compiler.wires.scanner import SCANNER
 from deuz_compiler.wires.scanning import quick_tokens
 from deuz_compiler.wires.turns import DIGEST_BYTES as TURN_DIGEST_BYTES
 from deuz_compiler.wires.turns import TOKEN_BYTES, Turns, sum_tokens, unpack_tokens
 
 DIGEST_BYTES = 8
-_TWO_DIGESTS = struct.Struct("8s8x8s8x")
 _HEAD = ("model", "params", "tools", "system")
 _HEAD_PARAMS_LAST = ("model", "tools", "system", "params")
 
@@ -166,11 +164,8 @@ def _head(envelope: Envelope, shared: Shared | None) -> Head:
 
 def _halved(digests: bytes) -> bytes:
     """Return the first half of each of these 16-byte digests, one behind the other."""
-    # One or two are cut by themselves: most requests have no more that are new.
-    if len(digests) <= TURN_DIGEST_BYTES:
-        return digests[:DIGEST_BYTES]
-    if len(digests) == _TWO_DIGESTS.size:
-        return b"".join(_TWO_DIGESTS.unpack(digests))
+    if SCANNER is not None:
+        return SCANNER.halved(digests)
     return memoryview(digests).cast("Q")[::2].tobytes()
 
 

@@ -13,6 +13,7 @@ from deuz_compiler import (
     tokens_with,
     with_surface,
 )
+from deuz_compiler import prefix as module
 from deuz_compiler.prefix import (
     Difference,
     Prefix,
@@ -175,6 +176,17 @@ def test_what_the_surface_shows_is_the_plain_prefix_with_what_was_added() -> Non
     assert shown.history_tokens == sum(e.tokens for e in elements)
     assert shown.system == plain.system
     assert surface.ours(envelope.lead) == ((1, 40), (2, 7))
+
+
+@given(st.integers(0, 9))
+def test_a_prefix_is_the_same_without_what_was_built(turns: int) -> None:
+    body = anthropic_body([user(f"turn {turn}") for turn in range(turns)])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SCANNER", None)
+        alone = prefix(body)
+
+    assert prefix(body) == alone
 
 
 def test_a_surface_without_operations_is_the_plain_prefix() -> None:

@@ -1281,6 +1281,24 @@ static PyObject *start_digest(PyObject *module, PyObject *const *given,
     return PyBytes_FromStringAndSize((const char *)link, DIGEST);
 }
 
+/* Return the first half of each of these digests, one behind the other. */
+static PyObject *halved(PyObject *module, PyObject *const *given, Py_ssize_t given_count)
+{
+    Word digests;
+    uint8_t *out;
+    (void)module;
+    if (!has_given(given_count, 1) || !take_text(given[0], &digests))
+        return NULL;
+    if (digests.length % DIGEST) {
+        PyErr_SetString(PyExc_ValueError, "halved: not digests");
+        return NULL;
+    }
+    PyObject *halves = column(digests.length / DIGEST, DIGEST / 2, &out);
+    for (size_t at = 0; halves && at < digests.length; at += DIGEST)
+        memcpy(out + at / 2, digests.text + at, DIGEST / 2);
+    return halves;
+}
+
 /* Return the sum of the numbers in a column, of 4 bytes each, and the largest of them. */
 static PyObject *sums(PyObject *module, PyObject *const *given, Py_ssize_t given_count)
 {
@@ -1408,6 +1426,7 @@ static PyMethodDef methods[] = {
     {"starts", (PyCFunction)(void (*)(void))starts, METH_FASTCALL, "See scanner.py."},
     {"start_digest", (PyCFunction)(void (*)(void))start_digest, METH_FASTCALL,
      "See scanner.py."},
+    {"halved", (PyCFunction)(void (*)(void))halved, METH_FASTCALL, "See scanner.py."},
     {"sums", (PyCFunction)(void (*)(void))sums, METH_FASTCALL, "See scanner.py."},
     {NULL, NULL, 0, NULL},
 };

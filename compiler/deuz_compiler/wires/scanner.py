@@ -43,6 +43,9 @@ StartDigest = Callable[[bytes, bytes, bytes, int], bytes | None]
 Returns the digest of the start that ends there; None where few bytes are to be hashed.
 """
 
+Halved = Callable[[bytes], bytes]
+"""Takes digests of 16 bytes each. Returns the first half of each."""
+
 Sums = Callable[[bytes], tuple[int, int]]
 """Takes a column of numbers of 4 bytes. Returns their sum and the largest, or 0."""
 
@@ -64,6 +67,7 @@ class Scanner(msgspec.Struct, frozen=True, gc=False):
     links: Links
     starts: Starts
     start_digest: StartDigest
+    halved: Halved
     sums: Sums
     holds: Holds
     splice: Splice
@@ -78,6 +82,7 @@ def load_scanner(name: str = _NAME) -> Scanner | None:
             module.links,
             module.starts,
             module.start_digest,
+            module.halved,
             module.sums,
             module.holds,
             module.splice,

@@ -22,6 +22,7 @@ _FIRST, _LEAST_APART = 512, 1024
 _FARTHEST = 1 << 40
 # A body that has grown to four times its size is read anew: most of it is new.
 _MOST_NEWEST = 16
+_NEWEST = slice(-_MOST_NEWEST * DIGEST_BYTES, None)
 # So many digests behind each other.
 _DIGESTS = tuple(
     Struct(f"{DIGEST_BYTES}s" * count) for count in range(_MOST_NEWEST + 1)
@@ -61,7 +62,7 @@ class Starts(msgspec.Struct, frozen=True, gc=False):
 
     def newest(self) -> tuple[bytes, ...]:
         """Return the digests at the last places of the body, the very last first."""
-        packed = self.packed[-_MOST_NEWEST * DIGEST_BYTES :]
+        packed = self.packed[_NEWEST]
         return _DIGESTS[len(packed) // DIGEST_BYTES].unpack(packed)[::-1]
 
     def digest(self, offset: int) -> bytes:

@@ -160,10 +160,17 @@ def test_a_start_is_known_by_the_last_place_ahead_and_what_stands_behind_it(
     assert found == (made if is_taken else None)
 
 
-def test_what_is_no_column_is_not_summed() -> None:
+@pytest.mark.parametrize("name", ["halved", "sums"])
+def test_what_is_no_column_is_not_taken(name: str) -> None:
     assert BUILT is not None
-    with pytest.raises(ValueError, match="sums"):
-        BUILT.sums(bytes(7))
+    with pytest.raises(ValueError, match=name):
+        getattr(BUILT, name)(bytes(7))
+
+
+@given(st.lists(DIGESTS))
+def test_of_each_digest_the_first_half_is_taken(digests: list[bytes]) -> None:
+    assert BUILT is not None
+    assert BUILT.halved(b"".join(digests)) == b"".join([d[:8] for d in digests])
 
 
 @pytest.mark.parametrize(
@@ -269,6 +276,8 @@ def test_a_column_that_ends_within_a_place_is_refused() -> None:
         ("links", bytes(8), bytes(16), None),
         ("starts", bytes(16), "body"),
         ("starts", bytes(16)),
+        ("halved", "digests"),
+        ("halved",),
         ("sums", "column"),
         ("sums",),
         ("start_digest", bytes(16), b"", b"abc", None),
