@@ -261,7 +261,8 @@ def _params(
 
 
 def _span(body: bytes, member: Member) -> Span | None:
-    if body[member.start : member.end] == b"null":
+    # Proved to be a value: none else begins so, and tools are long to copy.
+    if body.startswith(b"null", member.start):
         return None
     return Span(member.start, member.end)
 
