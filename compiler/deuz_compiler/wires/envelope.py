@@ -12,7 +12,8 @@ import msgspec
 
 from deuz_compiler.wires.turns import Turns
 
-LONG_BYTES = 2**16
+# With ten blocks: a copy takes 3.5 µs for 100 KB and 28 for 1 MB, pieces take 6 to 11.
+LONG_BYTES = 2**18
 """From here on it takes longer to copy a body than to send it in pieces."""
 _MOST_EDITS = 500  # Systems take 1,024 pieces in one call.
 
