@@ -5,6 +5,8 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.installed
 ARGS ?=
 DEMO ?=
+# Tests start hundreds of processes: without it each would compile the whole program.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo fix check test deep e2e bench ratios dashboards docs mutants pins all
 
@@ -35,8 +37,9 @@ test: setup
 	$(PYTHON) -m pytest -m "not e2e" --numprocesses 2 $(ARGS)
 
 # By file: tests of one file share what they start, a Prometheus or an installed agent.
+# Three on two cores: often one of them waits for an installer or a process to start.
 e2e: setup
-	$(PYTHON) -m pytest -m e2e --numprocesses 2 --dist loadfile $(ARGS)
+	$(PYTHON) -m pytest -m e2e --numprocesses 3 --dist loadfile $(ARGS)
 
 deep: setup
 	$(PYTHON) -m pytest -m "not e2e" --hypothesis-profile deep $(ARGS)
