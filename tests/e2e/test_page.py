@@ -222,7 +222,8 @@ async def test_hostile_names_are_shown_as_text_and_never_run(
                 ),
             ),
             passthrough=HOSTILE,
-            stages=((HOSTILE, 0.1),),
+            stages=(HOSTILE,),
+            stage_seconds=(0.1,),
         )
     )
     served.feed(FaultCaught(HOSTILE, HOSTILE, HOSTILE))

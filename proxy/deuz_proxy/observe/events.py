@@ -152,8 +152,8 @@ class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     """All that is known of a request when its last byte is through.
 
     `at` is when it was admitted; it took `duration_seconds` from then on.
-    `stages` are seconds that the sidecar itself added, by stage name, and last their
-    `total` where it is known. `outcome` is
+    `stage_seconds` are what the sidecar itself added in each of the `stages`, and last
+    in `total` where that is known. `outcome` is
     `ok`, `upstream_error`, `client_closed`, `truncated` or `refused`.
     """
 
@@ -175,7 +175,8 @@ class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     is_streamed: bool
     request_bytes: int
     response_bytes: int
-    stages: tuple[tuple[str, float], ...]
+    stages: tuple[str, ...]
+    stage_seconds: tuple[float, ...]
     passthrough: str | None
     conversation: str | None
     usage: Usage | None
@@ -203,8 +204,8 @@ class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     @property
     def overhead_seconds(self) -> float:
         """What the sidecar added: the stage `total` if measured, else the sum."""
-        last, seconds = self.stages[-1] if self.stages else ("", 0.0)
-        return seconds if last == "total" else sum([part for _, part in self.stages])
+        is_known = self.stages[-1:] == ("total",)
+        return self.stage_seconds[-1] if is_known else sum(self.stage_seconds)
 
 
 class LedgerUsed(msgspec.Struct, frozen=True, gc=False):

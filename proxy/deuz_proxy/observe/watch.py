@@ -4,26 +4,35 @@ Rules:
 - A stage's time is what the sidecar added: waiting for client or upstream is taken out.
 - One stage at a time: one begins where the one before it ends, or behind a pause.
 - One request owns its watch; it is read once, when the request is through.
+- Nearly all requests go one way, which is added up at once: with a loop it takes five
+  times as long.
 """
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+# Its waits are the upstream's answer and the relay; what is told of comes behind.
+_USUAL: list[str | None] = ["admit", "recall", "compile", "forward", None, "forward"]
+_USUAL += ["settle", None, "settle"]
+_USUAL_NAMES = "admit", "recall", "compile", "forward", "settle", "total"
+
 
 class Watch(AbstractContextManager["Watch"]):
     """A stopwatch with named stages. Used by the one task that serves the request."""
 
-    __slots__ = ("_clock", "_marks", "started")
+    __slots__ = ("_clock", "_stages", "_times", "started")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         # Whose the time is from each of these moments on; added up once, at the end.
-        self._marks: list[tuple[str | None, float]] = []
+        self._stages: list[str | None] = []
+        self._times: list[float] = []
         self.started = clock()
 
     def enter(self, stage: str | None) -> None:
         """Count from now on as this stage's; as nobody's, if None."""
-        self._marks.append((stage, self._clock()))
+        self._stages.append(stage)
+        self._times.append(self._clock())
 
     def waiting(self) -> AbstractContextManager[object]:
         """Take the time inside out of the stage around it; one wait at a time."""
@@ -31,27 +40,39 @@ class Watch(AbstractContextManager["Watch"]):
 
     def __enter__(self) -> "Watch":
         """Begin to wait: the time is nobody's."""
-        self._marks.append((None, self._clock()))
+        self._stages.append(None)
+        self._times.append(self._clock())
         return self
 
     def __exit__(self, *_: object) -> None:
         """Go on with the stage around it."""
-        around = self._marks[-2][0] if len(self._marks) > 1 else None
-        self._marks.append((around, self._clock()))
+        stages = self._stages
+        stages.append(stages[-2] if len(stages) > 1 else None)
+        self._times.append(self._clock())
 
     def elapsed(self) -> float:
         """Return the seconds since the request came in."""
         return self._clock() - self.started
 
-    def stages(self) -> tuple[tuple[str, float], ...]:
-        """Return the seconds added by the stages that ended, and their `total`."""
+    def stages(self) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """Return the stages that ended and the seconds they added, last the `total`."""
+        if self._stages != _USUAL:
+            return self._stages_of_any()
+        admit, recall, place, send, sent, again, keep, relay, _ = self._times
+        if not admit <= recall <= place <= send <= sent <= again <= keep <= relay:
+            return self._stages_of_any()
+        total = sent - admit + relay - again
+        forward = sent - send + keep - again
+        parts = recall - admit, place - recall, send - place, forward, relay - keep
+        return _USUAL_NAMES, (*parts, total)
+
+    def _stages_of_any(self) -> tuple[tuple[str, ...], tuple[float, ...]]:
         seconds: dict[str, float] = {}
-        left, since, total = None, 0.0, 0.0
-        for stage, now in self._marks:
+        left, since = None, 0.0
+        for stage, now in zip(self._stages, self._times, strict=True):
             if left is not None:
                 # A clock may step back.
                 own = now - since if now > since else 0.0
                 seconds[left] = seconds[left] + own if left in seconds else own
-                total += own
             left, since = stage, now
-        return (*seconds.items(), ("total", total))
+        return (*seconds, "total"), (*seconds.values(), sum(seconds.values()))

@@ -28,6 +28,7 @@ class Alike(NamedTuple):
     model: str | None
     usage_status: str
     passthrough: str | None
+    stages: tuple[str, ...]
 
 
 def read_alike(event: RequestFinished) -> tuple[Any, ...]:
@@ -40,6 +41,7 @@ def read_alike(event: RequestFinished) -> tuple[Any, ...]:
         event.model,
         event.usage_status,
         event.passthrough,
+        event.stages,
     )
 
 
@@ -81,22 +83,17 @@ class Traffic:
             self._first_byte[route, wire].observe_all(
                 [e.first_byte_seconds or 0.0 for e in answered], _exemplars(answered)
             )
-        self._count_stages(route, events)
+        if alike.stages:
+            self._count_stages(alike, events)
 
-    def _count_stages(self, route: str, events: list[RequestFinished]) -> None:
-        watched = [event for event in events if event.stages]
-        if not watched:
-            return
-        by_stage: defaultdict[str, list[float]] = defaultdict(list)
-        for event in watched:
-            for stage, seconds in event.stages:
-                by_stage[stage].append(seconds)
-        totals = by_stage.pop("total", ())
-        if len(totals) != len(watched):
-            totals = [event.overhead_seconds for event in watched]
+    def _count_stages(self, alike: Alike, events: list[RequestFinished]) -> None:
+        # By columns: all have the same stages.
+        columns = zip(*[event.stage_seconds for event in events], strict=True)
+        by_stage = dict(zip(alike.stages, columns, strict=True))
+        totals = by_stage.pop("total", ()) or [e.overhead_seconds for e in events]
         for stage, amounts in by_stage.items():
-            self._overhead[route, stage].observe_all(amounts)
-        self._overhead[route, "total"].observe_all(totals, _exemplars(watched))
+            self._overhead[alike.route, stage].observe_all(amounts)
+        self._overhead[alike.route, "total"].observe_all(totals, _exemplars(events))
 
     def count_fault(self, event: FaultCaught) -> None:
         """Count a fault."""

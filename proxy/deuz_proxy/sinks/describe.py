@@ -51,7 +51,7 @@ def describe_request(event: RequestFinished) -> Described:
         "timings": {
             "duration_seconds": event.duration_seconds,
             "first_byte_seconds": event.first_byte_seconds,
-            "stages": dict(event.stages),
+            "stages": dict(zip(event.stages, event.stage_seconds, strict=True)),
         },
     }
 

@@ -41,16 +41,14 @@ _NO_ANSWER = None, None, None
 
 def own_request(event: RequestFinished) -> Values:
     """Return what the proxied request's own span says of this one alone."""
-    stages = event.stages
+    is_summed = event.stages[-1:] == ("total",)
     return (
         event.request_id,
         event.conversation,
         event.request_bytes,
         event.response_bytes,
         # Its last stage is their total: `overhead_seconds` without a call.
-        stages[-1][1]
-        if stages and stages[-1][0] == "total"
-        else event.overhead_seconds,
+        event.stage_seconds[-1] if is_summed else event.overhead_seconds,
         event.sidecar_mutations or None,
     )
 

@@ -236,6 +236,7 @@ def _finished(
     sent, sighting, usage = compiled.outbound, compiled.sighting, facts.usage
     is_added = compiled.operations or compiled.tail
     is_ours = verdict is not None and verdict.owner == "sidecar"
+    stages, stage_seconds = story.watch.stages()
     # In the order of its fields: by name, each is looked for among all of them, which
     # takes longer than all that is told here.
     return RequestFinished(
@@ -257,7 +258,8 @@ def _finished(
         bool(envelope and envelope.is_streamed),
         len(call.as_sent(compiled.body) or b""),
         totals.response_bytes,
-        story.watch.stages(),
+        stages,
+        stage_seconds,
         compiled.passthrough or call.passthrough,
         sighting.conversation if sighting else None,
         usage,

@@ -9,15 +9,21 @@ def broken(event: Event) -> None:
 
 
 def test_overhead_is_the_sum_of_the_stages() -> None:
-    assert finished(stages=(("admit", 0.25), ("settle", 0.5))).overhead_seconds == 0.75
+    assert (
+        finished(stages=("admit", "settle"), stage_seconds=(0.25, 0.5)).overhead_seconds
+        == 0.75
+    )
 
 
 def test_measured_total_is_the_overhead() -> None:
-    assert finished(stages=(("admit", 0.25), ("total", 0.5))).overhead_seconds == 0.5
+    assert (
+        finished(stages=("admit", "total"), stage_seconds=(0.25, 0.5)).overhead_seconds
+        == 0.5
+    )
 
 
 def test_request_that_was_not_timed_has_no_overhead() -> None:
-    assert finished(stages=()).overhead_seconds == 0
+    assert finished(stages=(), stage_seconds=()).overhead_seconds == 0
 
 
 def test_every_listener_hears_although_one_fails() -> None:

@@ -156,7 +156,7 @@ def test_mutation_counter_exists_before_it_counts() -> None:
 
 
 def test_overhead_is_told_by_stage_and_in_total() -> None:
-    sink = counted(finished(stages=(("admit", 0.25), ("compile", 0.5))))
+    sink = counted(finished(stages=("admit", "compile"), stage_seconds=(0.25, 0.5)))
 
     name = "deuz_overhead_seconds_sum"
     assert value(sink, name, **ROUTE, stage="compile") == 0.5
@@ -164,7 +164,7 @@ def test_overhead_is_told_by_stage_and_in_total() -> None:
 
 
 def test_measured_total_goes_before_the_sum_of_the_stages() -> None:
-    sink = counted(finished(stages=(("admit", 0.25), ("total", 0.5))))
+    sink = counted(finished(stages=("admit", "total"), stage_seconds=(0.25, 0.5)))
 
     assert value(sink, "deuz_overhead_seconds_sum", **ROUTE, stage="total") == 0.5
 

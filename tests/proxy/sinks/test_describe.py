@@ -91,7 +91,9 @@ def test_trace_id_is_written_as_trace_viewers_write_it() -> None:
 
 
 def test_timings_carry_stages_by_name() -> None:
-    timings: Any = describe_request(finished(stages=(("admit", 0.5),)))["timings"]
+    timings: Any = describe_request(finished(stages=("admit",), stage_seconds=(0.5,)))[
+        "timings"
+    ]
 
     assert timings["stages"] == {"admit": 0.5}
 

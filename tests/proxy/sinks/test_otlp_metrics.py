@@ -30,9 +30,15 @@ def taken(snapshot: Snapshot, now_ns: int) -> dict[str, Metric]:
 def exported() -> dict[str, Metric]:
     sink, genai = PrometheusSink(BOUNDS), GenAiSink(BOUNDS, names.NEWEST)
     for listener in (sink, genai):
-        listener(finished(duration_seconds=0.3, stages=(("admit", 0.1),)))
-        listener(finished(duration_seconds=7.0, stages=(("admit", 0.1),)))
-        listener(finished(duration_seconds=9_000.0, stages=(("admit", 0.1),)))
+        listener(
+            finished(duration_seconds=0.3, stages=("admit",), stage_seconds=(0.1,))
+        )
+        listener(
+            finished(duration_seconds=7.0, stages=("admit",), stage_seconds=(0.1,))
+        )
+        listener(
+            finished(duration_seconds=9_000.0, stages=("admit",), stage_seconds=(0.1,))
+        )
         listener(ledger_used())
     registered = (sink.registry, catalog.METRICS), (genai.registry, genai.metrics)
     return taken(Snapshot(registered, ENVELOPE, started_ns=5), 9)
