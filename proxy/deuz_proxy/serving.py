@@ -5,6 +5,7 @@ Rules:
 - Draining stops accepting, lets running requests finish within the grace, then ends.
 """
 
+import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from deuz_proxy.config.model import Config
 from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.http1_bounds import Bounds as ConnectionBounds
 from deuz_proxy.edge.http1_server import Http1Server, make_http1_server
+from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.edge.proxies import Proxies
@@ -49,6 +51,7 @@ class Serving:
         self.config = config
         self.runtime: Runtime
         self._server: Http1Server | None = None
+        self._turn: Turn
 
     async def open(self, notice: Listener) -> None:
         """Open every part but the socket.
@@ -57,10 +60,12 @@ class Serving:
             StoreUnusable: a store cannot be opened.
         """
         config, limits = self.config, self.config.limits
+        self._turn = Turn(asyncio.get_running_loop())
         upstreams = await Http1Upstreams(
             connect_seconds=limits.connect_seconds,
             idle_seconds=limits.stream_idle_seconds,
             proxies=Proxies(self._environ if config.proxy == "environment" else {}),
+            turn=self._turn,
         ).open()
         self._stack.push_async_callback(upstreams.close)
         stores = await open_stores(
@@ -110,6 +115,7 @@ class Serving:
             self._service,
             refuse=self._service.refuse,
             bounds=connection_bounds(self.config),
+            turn=self._turn,
         )
         self._server = server
         grace = self.config.limits.drain_seconds

@@ -24,8 +24,6 @@ from deuz_proxy.errors import BodyTooLarge
 
 Headers = Sequence[tuple[bytes, bytes]]
 
-# Below it, one copy is cheaper than more buffers to write.
-_JOINED_BYTES = 2**14
 _RESET = struct.pack("ii", 1, 0)
 _FIRST_FINAL, _SWITCHED = 200, 101
 _BODYLESS = frozenset({204, 304})
@@ -120,7 +118,7 @@ class Http1Incoming(msgspec.Struct, eq=False):
 
     def _invite(self) -> None:
         if self._request.expects_continue and not self._inbox.has_begun:
-            self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._connection.sender.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def inform(self, status: int, reason: bytes, headers: Headers) -> None:
         """Hand on an interim answer, unless the client cannot take it."""
@@ -128,7 +126,7 @@ class Http1Incoming(msgspec.Struct, eq=False):
         is_late = connection.has_begun or connection.transport.is_closing()
         if not (is_late or self._request.is_old or connection.outlet.is_paused):
             lines = response_headers(headers)
-            connection.transport.write(head_bytes(status, reason, lines))
+            connection.sender.send(head_bytes(status, reason, lines))
 
 
 def incoming_of(connection: Connection, request: RequestHead) -> Http1Incoming:
@@ -150,7 +148,6 @@ class Http1Client:
     __slots__ = (
         "_connection",
         "_has_body",
-        "_held",
         "_is_chunked",
         "_is_kept",
         "_left_bytes",
@@ -161,7 +158,6 @@ class Http1Client:
     def __init__(self, connection: Connection, request: RequestHead) -> None:
         self._connection = connection
         self._request = request
-        self._held = b""
         self._has_body = True
         self._is_chunked = False
         # What is still to be written, where that was stated.
@@ -182,9 +178,8 @@ class Http1Client:
         """
         lines = response_headers(headers)
         self._frame(status, lines)
-        self._begin(status, reason, lines)
         # With what is written in the same turn it makes one packet.
-        self._connection.loop.call_soon(self._flush)
+        self._connection.sender.hold(self._begun(status, reason, lines))
 
     def start_with(
         self, status: int, reason: str, headers: Headers, first: bytes
@@ -203,22 +198,16 @@ class Http1Client:
                 return connection.outlet.is_paused
         lines = response_headers(headers)
         self._frame(status, lines)
-        self._begin(status, reason, lines)
+        head = self._begun(status, reason, lines)
         if self._left_bytes is not None:
-            connection.letters.keep(asked, headers, self._held)
-        return self.write(first)
+            connection.letters.keep(asked, headers, head)
+        return self.write(first, head=head)
 
     def _start_alike(self, head: bytes, stated_bytes: int, first: bytes) -> None:
         """Send a head that is known, and the first of so many bytes behind it."""
-        transport = self._connection.transport
-        if transport.is_closing():
-            raise ConnectionResetError
-        self.has_started = self._connection.has_begun = True
+        self._check()
+        self._connection.sender.send(first, ahead=head)
         self._left_bytes = stated_bytes - len(first)
-        if len(head) + len(first) < _JOINED_BYTES:
-            transport.write(head + first)
-        else:
-            transport.writelines((head, first))
 
     async def switch(self, reason: str, headers: Headers) -> AsyncIterator[bytes]:
         """Say that the protocol is switched; return what the client sends from now on.
@@ -230,8 +219,7 @@ class Http1Client:
         protocol = header(headers, b"upgrade") or b""
         lines += ((b"Connection", b"Upgrade"), (b"Upgrade", protocol))
         self._is_kept = False
-        self._begin(_SWITCHED, reason, lines)
-        self._flush()
+        self._connection.sender.send(self._begun(_SWITCHED, reason, lines))
         return self._connection.open_tunnel().pieces()
 
     async def drain(self) -> None:
@@ -242,27 +230,32 @@ class Http1Client:
         """
         await self._connection.outlet.drain()
 
-    def write(self, chunk: bytes) -> bool:
+    def write(self, chunk: bytes, *, head: bytes = b"") -> bool:
         """Send bytes of the body; tell whether they wait for the client to read.
+
+        `head` goes ahead of them.
 
         Raises:
             ConnectionResetError: the connection has ended.
         """
-        length = len(chunk)
+        connection, length = self._connection, len(chunk)
         if not length or not self._has_body:
-            return False
-        if self._is_chunked:
+            chunk = b""
+        elif self._is_chunked:
             chunk = b"%x\r\n%b\r\n" % (length, chunk)
         elif self._left_bytes is not None:
             self._left_bytes -= length
-        self._send(chunk)
-        return self._connection.outlet.is_paused
+        if connection.transport.is_closing():
+            raise ConnectionResetError
+        connection.sender.send(chunk, ahead=head)
+        return connection.outlet.is_paused
 
     def finish(self) -> None:
         """End the body."""
         if self._is_chunked:
-            self._send(b"0\r\n\r\n")
-        self._flush()
+            if self._connection.transport.is_closing():
+                raise ConnectionResetError
+            self._connection.sender.send(b"0\r\n\r\n")
         if self._left_bytes:
             self.abort()
         self._connection.is_answered = True
@@ -275,15 +268,15 @@ class Http1Client:
         """
         self._connection.is_answered = True
         self._is_kept = False
-        self._flush()
-        transport = self._connection.transport
+        connection = self._connection
         is_silent = self._has_body and not self._is_chunked and self._left_bytes is None
-        if self.has_started and is_silent and not transport.is_closing():
-            sock = transport.get_extra_info("socket")
+        if self.has_started and is_silent and not connection.transport.is_closing():
+            connection.sender.flush()
+            sock = connection.transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            transport.abort()
+            connection.transport.abort()
         else:
-            transport.close()
+            connection.sender.close()
 
     def _frame(self, status: int, lines: Lines) -> None:
         """Decide how the body will end, and add the lines that say so."""
@@ -303,29 +296,15 @@ class Http1Client:
             # Not what this version of HTTP takes for granted.
             lines.append((b"Connection", b"keep-alive" if is_old else b"close"))
 
-    def _begin(self, status: int, reason: str, lines: Lines) -> None:
+    def _begun(self, status: int, reason: str, lines: Lines) -> bytes:
+        self._check()
+        return head_bytes(status, reason.encode("latin-1"), lines)
+
+    def _check(self) -> None:
+        """Take note that the answer begins, if it still can."""
         if self._connection.transport.is_closing():
             raise ConnectionResetError
         self.has_started = self._connection.has_begun = True
-        self._held = head_bytes(status, reason.encode("latin-1"), lines)
-
-    def _send(self, data: bytes) -> None:
-        transport = self._connection.transport
-        if transport.is_closing():
-            raise ConnectionResetError
-        held = self._held
-        if not held:
-            transport.write(data)
-            return
-        self._held = b""
-        if len(held) + len(data) < _JOINED_BYTES:
-            transport.write(held + data)
-        else:
-            transport.writelines((held, data))
-
-    def _flush(self) -> None:
-        if self._held and not self._connection.transport.is_closing():
-            self._send(b"")
 
 
 def head_bytes(status: int, reason: bytes, lines: Lines) -> bytes:

@@ -7,31 +7,22 @@ Rules:
   was told already. 101 is one only where it was asked for.
 - An answer may come, and end, before the request was sent: it is handed on.
 - An exchange that is given up ends its connection: half a request never looks whole.
-- The first bytes of a request go to the kernel past the loop: what the kernel does not
-  take was not sent, and that is known before anything else happens.
 """
 
 import asyncio
 import math
-import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import cast
 
-from deuz_compiler import Spliced
 from deuz_proxy.edge.http1_answers import SWITCHED, AnswerReader, Exchange, Inform
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter
 from deuz_proxy.edge.http1_framing import Endless, Framing, Length, NotHttp
+from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.edge.http1_wire import AnswerHead, Head
 from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
 
-# Below it, one copy is cheaper than a second buffer to write.
-_JOINED_BYTES = 2**14
 _WRITE_AHEAD_BYTES = 2**18
 _FIRST_FINAL, _CONTINUE = 200, 100
-
-
-class NothingSent(Exception):
-    """The connection took no byte of a request, which may be sent on another one."""
 
 
 class Connection(asyncio.Protocol):
@@ -44,17 +35,17 @@ class Connection(asyncio.Protocol):
     def __init__(
         self,
         upstream: str,
-        loop: asyncio.AbstractEventLoop,
+        turn: Turn,
         *,
         enter: Callable[["Connection"], None],
         leave: Callable[["Connection"], None],
     ) -> None:
         self._upstream = upstream
-        self._loop = loop
+        self._turn, self._loop = turn, turn.loop
         self._enter = enter
         self._leave = leave
-        self._outlet = Outlet(loop)
-        self._waiter = Waiter(loop)
+        self._outlet = Outlet(turn.loop)
+        self._waiter = Waiter(turn.loop)
         self._head = Head()
         self._reader = AnswerReader()
         self._exchange: Exchange | None = None
@@ -70,7 +61,7 @@ class Connection(asyncio.Protocol):
         self.is_tls = False
         self.keep_seconds: int | None = None
         self.idle_until = math.inf
-        self.born = self.since = loop.time()
+        self.born = self.since = turn.loop.time()
 
     # What the owner calls.
 
@@ -96,40 +87,6 @@ class Connection(asyncio.Protocol):
         self.abort()
         exchange.inbox.end(fault)
         self._waiter.wake()
-
-    def write(self, head: bytes, body: bytes | Spliced | None) -> None:
-        """Write the begin of a request: its head, and the body if it is here.
-
-        Raises:
-            NothingSent: not a byte was sent, and none will be.
-        """
-        pieces = body.pieces if isinstance(body, Spliced) else (body or b"",)
-        is_short = len(pieces) == 1 and len(pieces[0]) < _JOINED_BYTES
-        parts = (head + pieces[0],) if is_short else (head, *pieces)
-        if self.transport.is_closing():
-            # Its descriptor may be another's by now.
-            raise NothingSent
-        if self.is_tls:
-            self.transport.writelines(parts)
-            return
-        taken = self._push(parts)
-        for part in parts:
-            if taken >= len(part):
-                taken -= len(part)
-                continue
-            # A view: what is left of a large body is not worth a copy.
-            self.transport.write(memoryview(part)[taken:] if taken else part)
-            taken = 0
-
-    def _push(self, parts: Sequence[bytes | memoryview]) -> int:
-        """Hand bytes to the kernel past the loop, which has none of ours waiting."""
-        try:
-            return os.writev(self.descriptor, parts)
-        except BlockingIOError:
-            return 0
-        except OSError as fault:
-            self.abort()
-            raise NothingSent from fault
 
     async def send_pieces(
         self, pieces: AsyncIterator[bytes], *, length_bytes: int | None
@@ -252,6 +209,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what the upstream sent."""
+        self._turn.arrive()
         self.since = self._loop.time()
         exchange = self._exchange
         if exchange is None:

@@ -17,6 +17,7 @@ from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter, has_hung_up
 from deuz_proxy.edge.http1_framing import Endless, Framing, Length, NotHttp
 from deuz_proxy.edge.http1_letterhead import HeadReader
 from deuz_proxy.edge.http1_letters import Letters
+from deuz_proxy.edge.http1_turn import Sender, Turn
 from deuz_proxy.edge.http1_wire import Head, HeadTooLong, RequestHead, target_of
 from deuz_proxy.errors import (
     HeadTooLarge,
@@ -38,32 +39,30 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        turn: Turn,
         *,
         bounds: Bounds,
         desk: memoryview,
         enter: Callable[["Connection"], None],
         leave: Callable[["Connection"], None],
     ) -> None:
-        self.loop = loop
-        self._enter = enter
-        self._leave = leave
-        self._bounds = bounds
-        self._desk = desk
+        self._turn, self._loop = turn, turn.loop
+        self._enter, self._leave = enter, leave
+        self._bounds, self._desk = bounds, desk
         self._head = Head(bounds.head_bytes)
         self._reader = HeadReader(bounds.head_lines)
         self._request: RequestHead | SidecarError | None = None
         self._framing: Framing | None = None
-        # Its task waits for one thing at a time: a head, or more of a body.
-        self._waiter = Waiter(loop)
+        # For one thing at a time: a head, or more of a body.
+        self._waiter = Waiter(turn.loop)
         self._backlog = b""
-        self._is_taken = self._is_crowded = False
-        self._is_deaf = self._is_tunnel = False
+        self._is_taken = self._is_crowded = self._is_deaf = self._is_tunnel = False
         self.inbox: Inbox
-        self.outlet = Outlet(loop)
+        self.outlet = Outlet(turn.loop)
         # What it was told last: answers alike have one head.
         self.letters = Letters()
         self.transport: asyncio.Transport
+        self.sender: Sender
         self.task: asyncio.Task[None] | None = None
         self.is_answered = True
         # Whether an answer is on its way: who reads it may let the rest of a body wait.
@@ -72,7 +71,7 @@ class Connection(asyncio.BufferedProtocol):
         self._silent_since = 0.0
         # What a request that is refused unread asked for, where that much has come.
         self.target: str | None = None
-        self.since = loop.time()
+        self.since = turn.loop.time()
         self.head_since: float | None = self.since
 
     # What its task calls.
@@ -86,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_taken:
             self._request, self._is_taken = None, False
             self.inbox.drop()
-            self.since = self.loop.time()
+            self.since = self._loop.time()
         if self.is_last or self.transport.is_closing():
             return None
         if self._backlog or self._is_crowded:
@@ -113,6 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         self.inbox.drop()
         self._read_backlog()
         if not self.transport.is_closing():
+            self.sender.flush()
             self.transport.write_eof()
             await asyncio.sleep(seconds)
 
@@ -190,6 +190,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport."""
         self.transport = cast(asyncio.Transport, transport)
+        self.sender = Sender(self.transport, self._turn)
         self.transport.set_write_buffer_limits(_WRITE_AHEAD_BYTES)
         sock = transport.get_extra_info("socket")
         # A client whose machine is gone never says so.
@@ -204,6 +205,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what was read to there."""
+        self._turn.arrive()
         framing = self._framing
         if self.inbox.room is None or not isinstance(framing, Length):
             self._take(self._desk[:nbytes])
@@ -218,6 +220,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """Take the client's end."""
+        self.sender.flush()
         if self._is_tunnel and not self._is_deaf:
             self.inbox.end()
             self._waiter.wake()
@@ -253,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._is_taken and self.is_answered
 
     def _quit(self) -> None:
-        self.transport.close()
+        self.sender.close()
         if self.task is not None:
             self.task.cancel()
 
@@ -276,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
             self._take_request(*alike)
             return
         if self.head_since is None:
-            self.head_since = self.loop.time()
+            self.head_since = self._loop.time()
         text = b""
         try:
             found = self._head.feed(data)

@@ -20,6 +20,7 @@ from deuz_proxy.edge.answers import as_sidecar_error
 from deuz_proxy.edge.http1_bounds import DESK_BYTES, Bounds
 from deuz_proxy.edge.http1_call import Http1Client, Http1Incoming, incoming_of
 from deuz_proxy.edge.http1_connection import Connection
+from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.errors import SidecarError, TooManyConnections
 
 _SWEEP_SECONDS = 0.5
@@ -51,8 +52,11 @@ def refuse_plainly(fault: SidecarError, _: str | None) -> bytes:
 class Http1Server:
     """Listening addresses and their connections. Opened, listened on, closed once."""
 
-    def __init__(self, serve: Serve, *, refuse: Refuse, bounds: Bounds) -> None:
+    def __init__(
+        self, serve: Serve, *, refuse: Refuse, bounds: Bounds, turn: Turn
+    ) -> None:
         self._serve = serve
+        self._turn = turn
         self._refuse = refuse
         # Taken by connections as they are accepted.
         self.bounds = bounds
@@ -65,11 +69,10 @@ class Http1Server:
         self._silent_until: dict[str, float] = {}
         self._emptied = asyncio.Event()
         self._sweeping: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop
+        self._loop = turn.loop
 
     async def open(self) -> "Http1Server":
         """Open inside the running loop."""
-        self._loop = asyncio.get_running_loop()
         await self._tasks.__aenter__()
         self._sweep()
         return self
@@ -84,7 +87,7 @@ class Http1Server:
         """
         listener = await self._loop.create_server(
             lambda: Connection(
-                self._loop,
+                self._turn,
                 bounds=self.bounds,
                 desk=self._desk,
                 enter=self._enter,
@@ -152,7 +155,7 @@ class Http1Server:
         except Exception as fault:  # noqa: BLE001  # One must not end all the others.
             as_sidecar_error(fault)
         finally:
-            connection.transport.close()
+            connection.sender.close()
 
     async def _turn_away(self, connection: Connection) -> None:
         """Refuse a connection that is one too many, once it says what it wants."""
@@ -181,10 +184,10 @@ class Http1Server:
         body = self._refuse(fault, target)
         head = _REFUSAL % (fault.status, HTTPStatus(fault.status).phrase.encode())
         try:
-            connection.transport.write(head + b"%d\r\n\r\n" % len(body) + body)
+            connection.sender.send(head + b"%d\r\n\r\n" % len(body) + body)
             await connection.linger(_LINGER_SECONDS)
         finally:
-            connection.transport.close()
+            connection.sender.close()
 
     def _complain(self, code: str) -> None:
         """Tell the operator, but not once a connection: a flood fills no log."""
@@ -215,7 +218,16 @@ class Http1Server:
 
 
 async def make_http1_server(
-    serve: Serve, *, refuse: Refuse = refuse_plainly, bounds: Bounds = _BOUNDS
+    serve: Serve,
+    *,
+    refuse: Refuse = refuse_plainly,
+    bounds: Bounds = _BOUNDS,
+    turn: Turn | None = None,
 ) -> Http1Server:
-    """Return an open server that hands every request to `serve`."""
-    return await Http1Server(serve, refuse=refuse, bounds=bounds).open()
+    """Return an open server that hands every request to `serve`.
+
+    `turn` is the one that the connections to upstreams have: then what a turn has to do
+    is known from both sides.
+    """
+    turn = turn or Turn(asyncio.get_running_loop())
+    return await Http1Server(serve, refuse=refuse, bounds=bounds, turn=turn).open()

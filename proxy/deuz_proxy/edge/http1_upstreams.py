@@ -15,7 +15,7 @@ Rules:
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Self
 from urllib.parse import quote, urlsplit
 
@@ -23,10 +23,18 @@ from deuz_compiler import Spliced
 from deuz_proxy.calls import Letterhead, Outgoing, header
 from deuz_proxy.edge.headers import joined_head, request_headers
 from deuz_proxy.edge.http1_answers import Inform
-from deuz_proxy.edge.http1_client import Connection, NothingSent
-from deuz_proxy.edge.http1_departures import Body, Departures
+from deuz_proxy.edge.http1_client import Connection
+from deuz_proxy.edge.http1_departures import (
+    SLICE_BYTES,
+    Body,
+    Departures,
+    NothingSent,
+    slices,
+    write_first,
+)
 from deuz_proxy.edge.http1_dial import Dialler, Place
 from deuz_proxy.edge.http1_reply import Http1Reply, reply_of
+from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.edge.http1_wire import Lines
 from deuz_proxy.edge.proxies import NO_PROXIES, NoWayThrough, Proxies
 from deuz_proxy.edge.reaching import unreachable
@@ -44,8 +52,6 @@ _OLD_SECONDS = 600.0
 _MOST_IDLE = 256
 _SWEEP_SECONDS = 0.5
 _HERE = bytes, Spliced
-# Encrypting happens at once, in memory: the loop must be able to serve others.
-_SLICE_BYTES = 2**18
 _MOST_ORIGINS = 1024
 _PORTS = {"http": 80, "https": 443}
 _URL_SAFE = "/%:@!$&'()*+,;=~"
@@ -87,7 +93,9 @@ class Http1Upstreams:
         idle_seconds: float,
         tls: ssl.SSLContext | None = None,
         proxies: Proxies = NO_PROXIES,
+        turn: Turn | None = None,
     ) -> None:
+        self._given_turn = turn
         self._connect_seconds = connect_seconds
         self._idle_seconds = idle_seconds
         self._tls = tls
@@ -98,13 +106,15 @@ class Http1Upstreams:
         self._sweeping: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
         self._dialler: Dialler
+        self._turn: Turn
         self._departures: Departures
 
     async def open(self) -> Self:
         """Open inside the running loop."""
         self._loop = asyncio.get_running_loop()
         self._dialler = Dialler(self._tls)
-        self._departures = Departures(self._loop, self._write)
+        self._turn = self._given_turn or Turn(self._loop)
+        self._departures = Departures(self._turn, self._write)
         await self._tasks.__aenter__()
         self._sweep()
         return self
@@ -193,7 +203,7 @@ class Http1Upstreams:
     async def _connect(self, origin: Origin, base: str) -> Connection:
         made = Connection(
             base,
-            self._loop,
+            self._turn,
             enter=lambda entered: self._connections.update({entered: origin}),
             leave=self._lose,
         )
@@ -214,11 +224,11 @@ class Http1Upstreams:
     ) -> None:
         if connection.is_tls and isinstance(body, _HERE):
             # What is encrypted is copied anyway, in whatever pieces it is.
-            body = _slices(body) if len(body) > _SLICE_BYTES else bytes(body)
+            body = slices(body) if len(body) > SLICE_BYTES else bytes(body)
         if body is None or isinstance(body, _HERE):
-            connection.write(head, body)
+            write_first(connection, head, body)
             return
-        connection.write(head, None)
+        write_first(connection, head, None)
         length_bytes = int(length) if length is not None else None
         connection.sending = self._tasks.create_task(
             connection.send_pieces(body, length_bytes=length_bytes)
@@ -324,19 +334,3 @@ def _switching(upgrade: bytes | None) -> dict[bytes, bytes]:
     if upgrade is None:
         return {}
     return {b"connection": b"Upgrade", b"upgrade": upgrade}
-
-
-async def _slices(body: bytes | Spliced) -> AsyncIterator[bytes]:
-    slices: list[memoryview] = []
-    room = _SLICE_BYTES
-    for piece in body.pieces if isinstance(body, Spliced) else (body,):
-        view = memoryview(piece)
-        while view:
-            slices.append(view[:room])
-            view = view[room:]
-            room -= len(slices[-1])
-            if not room:
-                yield b"".join(slices)
-                slices, room = [], _SLICE_BYTES
-                await asyncio.sleep(0)
-    yield b"".join(slices)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deuz_proxy.edge.http1_client import Connection, NothingSent
+from deuz_proxy.edge.http1_client import Connection
 from deuz_proxy.edge.http1_reply import Http1Reply, reply_of
+from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import UpstreamBroken
 from deuz_testing.upstreams import Answer, Got, RawUpstream, answer_with, raw_upstream
@@ -97,7 +98,7 @@ async def play(pieces: list[bytes]) -> tuple[int, list[tuple[bytes, bytes]], byt
     """Return what comes out of a connection that gets these pieces and then ends."""
     loop = asyncio.get_running_loop()
     gone: list[Connection] = []
-    connection = Connection("u", loop, enter=gone.append, leave=gone.append)
+    connection = Connection("u", Turn(loop), enter=gone.append, leave=gone.append)
     connection.connection_made(Pipe())
     exchange = connection.prepare(b"GET")
     connection.begin(exchange)
@@ -149,20 +150,6 @@ def test_garbage_breaks_the_answer_and_nothing_else(data: bytes) -> None:
     for text in (data, ANSWERS["chunked"][:47] + data):
         with contextlib.suppress(UpstreamBroken):
             asyncio.run(play([text]))
-
-
-async def test_a_connection_that_ended_before_its_first_request_takes_nothing() -> None:
-    loop = asyncio.get_running_loop()
-    known: list[Connection] = []
-    connection = Connection("u", loop, enter=known.append, leave=known.append)
-    connection.connection_made(Pipe())
-    connection.abort()
-    connection.connection_lost(None)
-
-    connection.begin(connection.prepare(b"GET"))
-
-    with pytest.raises(NothingSent):
-        connection.write(b"GET / HTTP/1.1\r\n\r\n", None)
 
 
 # Over sockets.

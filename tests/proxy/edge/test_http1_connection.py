@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from deuz_proxy.edge.http1_bounds import Bounds
 from deuz_proxy.edge.http1_connection import Connection
+from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.errors import RequestTooSlow, SidecarError
 
 TEXTS = (
@@ -58,7 +59,7 @@ class Pipe(asyncio.Transport):
 def make_connection(loop: asyncio.AbstractEventLoop) -> Connection:
     known: list[Connection] = []
     return Connection(
-        loop,
+        Turn(loop),
         bounds=Bounds(),
         desk=memoryview(bytearray(100)),
         enter=known.append,

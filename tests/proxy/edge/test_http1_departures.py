@@ -9,8 +9,10 @@ from functools import partial
 
 import pytest
 
+from deuz_compiler import Spliced
 from deuz_proxy.edge.http1_client import Connection
-from deuz_proxy.edge.http1_departures import Body, Departures
+from deuz_proxy.edge.http1_departures import Body, Departures, NothingSent, write_first
+from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.errors import UpstreamUnreachable
 from deuz_testing.upstreams import RawUpstream, raw_upstream
@@ -35,7 +37,9 @@ async def connections(
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         entered: list[Connection] = []
-        connection = Connection("u", loop, enter=entered.append, leave=entered.append)
+        connection = Connection(
+            "u", Turn(loop), enter=entered.append, leave=entered.append
+        )
         await loop.create_connection(partial(_same, connection), sock=ours)
         connection.is_old = True
         made.append((connection, theirs))
@@ -52,7 +56,20 @@ def write(
     connection: Connection, head: bytes, body: Body, length: bytes | None
 ) -> None:
     assert not isinstance(body, AsyncIterator)
-    connection.write(head, body)
+    write_first(connection, head, body)
+
+
+class BusyTurn(Turn):
+    """Turns that always have much to do."""
+
+    __slots__ = ()
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self.is_busy = True
+
+    def _begin(self) -> None:
+        self._arrived = 0
 
 
 def received(sock: socket.socket) -> bytes:
@@ -75,7 +92,7 @@ async def outcome(connection: Connection, departures: Departures) -> str:
 
 
 async def test_what_is_added_in_one_turn_leaves_behind_it() -> None:
-    departures = Departures(asyncio.get_running_loop(), write)
+    departures = Departures(BusyTurn(asyncio.get_running_loop()), write)
     async with connections(3) as made:
         for connection, theirs in made:
             exchange = connection.prepare(b"GET")
@@ -89,8 +106,49 @@ async def test_what_is_added_in_one_turn_leaves_behind_it() -> None:
         assert not any(connection.is_idle for connection, _ in made)
 
 
+async def test_where_a_turn_has_one_thing_to_do_it_leaves_at_once() -> None:
+    turn = Turn(asyncio.get_running_loop())
+    departures = Departures(turn, write)
+    async with connections(1) as [(connection, theirs)]:
+        departures.add(connection, connection.prepare(b"GET"), HEAD, b"body", b"4")
+
+        assert received(theirs) == HEAD + b"body"
+
+
+LONG = b"x" * 2**22
+
+
+@pytest.mark.parametrize("body", [None, b"", b"short", b"y" * 20_000, LONG, "spliced"])
+async def test_a_body_goes_out_whole_and_in_order(body: bytes | str | None) -> None:
+    loop = asyncio.get_running_loop()
+    spliced = Spliced((memoryview(LONG), b"block", LONG), 2 * len(LONG) + 5)
+    given = spliced if isinstance(body, str) else body
+    async with connections(1) as [(connection, theirs)]:
+        write_first(connection, HEAD, given)
+        wanted = HEAD + bytes(given or b"")
+        got = bytearray()
+        async with asyncio.timeout(WAIT_SECONDS):
+            while len(got) < len(wanted):
+                got += await loop.sock_recv(theirs, 2**20)
+
+        assert got == wanted
+
+
+@pytest.mark.parametrize("body", [b"short", LONG])
+@pytest.mark.parametrize("way", ["ended here", "ended there"])
+async def test_a_connection_that_takes_no_byte_says_so(body: bytes, way: str) -> None:
+    async with connections(1) as [(connection, theirs)]:
+        if way == "ended here":
+            connection.abort()
+        else:
+            theirs.close()
+
+        with pytest.raises(NothingSent):
+            write_first(connection, HEAD, body)
+
+
 async def test_each_turn_has_its_own_departures() -> None:
-    departures = Departures(asyncio.get_running_loop(), write)
+    departures = Departures(BusyTurn(asyncio.get_running_loop()), write)
     async with connections(2) as made:
         for connection, theirs in made:
             exchange = connection.prepare(b"GET")
@@ -101,7 +159,7 @@ async def test_each_turn_has_its_own_departures() -> None:
 
 @pytest.mark.parametrize("way", ["ends", "speaks", "is given up"])
 async def test_what_a_connection_suffers_before_it_leaves_is_its_own(way: str) -> None:
-    departures = Departures(asyncio.get_running_loop(), write)
+    departures = Departures(BusyTurn(asyncio.get_running_loop()), write)
     async with connections(3) as made, asyncio.TaskGroup() as group:
         (_, first), (struck, second), (_, third) = made
         tasks = [
@@ -128,7 +186,7 @@ async def test_what_a_connection_suffers_before_it_leaves_is_its_own(way: str) -
 
 async def test_a_new_connection_may_have_been_spoken_to() -> None:
     """As TLS does behind its handshake."""
-    departures = Departures(asyncio.get_running_loop(), write)
+    departures = Departures(BusyTurn(asyncio.get_running_loop()), write)
     async with connections(1) as [(connection, theirs)]:
         connection.is_old = False
         exchange = connection.prepare(b"GET")
@@ -151,7 +209,7 @@ async def test_a_fault_in_writing_is_told_to_who_waits_and_to_nobody_else() -> N
             raise MemoryError
         write(connection, head, body, length)
 
-    departures = Departures(asyncio.get_running_loop(), fail)
+    departures = Departures(BusyTurn(asyncio.get_running_loop()), fail)
     async with connections(2) as made, asyncio.TaskGroup() as group:
         made[1][1].setblocking(True)
         tasks = [
@@ -164,7 +222,9 @@ async def test_a_fault_in_writing_is_told_to_who_waits_and_to_nobody_else() -> N
 
 
 async def test_what_has_not_left_when_all_is_closed_never_does() -> None:
-    upstreams = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
+    upstreams = await Http1Upstreams(
+        connect_seconds=30, idle_seconds=30, turn=BusyTurn(asyncio.get_running_loop())
+    ).open()
 
     async def ask(upstream: RawUpstream) -> bytes:
         reply = await upstreams.send(

@@ -1,5 +1,6 @@
 """An answer that is like the last one of its client has the head it would have."""
 
+from asyncio import Transport
 from types import SimpleNamespace
 from typing import cast
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from deuz_proxy.edge.http1_call import Http1Client
 from deuz_proxy.edge.http1_connection import Connection
 from deuz_proxy.edge.http1_letters import Letters
+from deuz_proxy.edge.http1_turn import Sender, Turn
 from deuz_proxy.edge.http1_wire import RequestHead, read_request
 
 Lines = list[tuple[bytes, bytes]]
@@ -71,6 +73,8 @@ class Line:
 
     def __init__(self) -> None:
         self.transport = Wire()
+        turn = SimpleNamespace(is_busy=False, add=lambda leave: None)
+        self.sender = Sender(cast(Transport, self.transport), cast(Turn, turn))
         self.letters = Letters()
         self.outlet = SimpleNamespace(is_paused=False)
         self.is_last = self.has_begun = self.is_answered = False
@@ -83,7 +87,7 @@ class Line:
         client = Http1Client(cast(Connection, self), request)
         client.start_with(*answer)
         left = client._left_bytes, client._has_body, client._is_chunked
-        client._flush()
+        self.sender.flush()
         begun = client.has_started, self.has_begun, client.is_kept
         return self.transport.sent, left, begun
 
