@@ -53,11 +53,6 @@ def header(headers: Headers, name: bytes) -> bytes | None:
     return None
 
 
-def text_headers(headers: Headers) -> dict[str, str]:
-    """Return header lines as text, names in lower case, the last of each name."""
-    return {n.decode("latin-1").lower(): v.decode("latin-1") for n, v in headers}
-
-
 class Identity(msgspec.Struct, frozen=True):
     """Who asks, as far as state is concerned: never a credential itself."""
 

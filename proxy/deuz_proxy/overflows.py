@@ -17,7 +17,7 @@ from deuz_compiler import (
     recognise_overflow,
     recognise_silent,
 )
-from deuz_proxy.calls import Call, Compiled, Sent, Totals, header, text_headers
+from deuz_proxy.calls import Call, Compiled, Headers, Sent, Totals, header
 from deuz_proxy.config.windows import Window
 from deuz_proxy.observe.events import Overflow
 from deuz_proxy.runtime import Runtime
@@ -65,6 +65,11 @@ def window_of(call: Call, runtime: Runtime) -> Window | None:
     if "claude" in model.lower():
         beta = (header(call.headers, b"anthropic-beta") or b"").decode("latin-1")
     return runtime.models.window(model, beta=beta)
+
+
+def text_headers(headers: Headers) -> dict[str, str]:
+    """Return header lines as text, names in lower case, the last of each name."""
+    return {n.decode("latin-1").lower(): v.decode("latin-1") for n, v in headers}
 
 
 def free_tokens_of(call: Call, used_tokens: int, runtime: Runtime) -> int | None:

@@ -59,7 +59,6 @@ class Connection(asyncio.BufferedProtocol):
         self._is_taken = self._is_crowded = self._is_deaf = self._is_tunnel = False
         self.inbox: Inbox
         self.outlet = Outlet(turn.loop)
-        # What it was told last: answers alike have one head.
         self.letters = Letters()
         self.transport: asyncio.Transport
         self.sender: Sender

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from deuz_compiler import ReplyFacts, open_meter, recognise_overflow
-from deuz_proxy.calls import Body, Call, Headers, Reply, Sent, text_headers
+from deuz_proxy.calls import Body, Call, Headers, Reply, Sent
 from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.events import UpstreamCall
 from deuz_proxy.observe.inflate import Decoded
 from deuz_proxy.observe.trace import format_traceparent
 from deuz_proxy.observe.watch import Watch
+from deuz_proxy.overflows import text_headers
 from deuz_proxy.runtime import Runtime
 
 # Far above any provider's error; an answer this long without content is not one.

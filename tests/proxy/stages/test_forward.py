@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from deuz_proxy.calls import Sent, text_headers
+from deuz_proxy.calls import Sent
 from deuz_proxy.errors import UpstreamBroken
 from deuz_proxy.observe.events import Trace
 from deuz_proxy.observe.watch import Watch
+from deuz_proxy.overflows import text_headers
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.forward import MAX_HELD_BYTES, forward_call
 from deuz_testing.bodies import anthropic_body, user
