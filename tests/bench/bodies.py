@@ -26,7 +26,12 @@ PLACED_STEPS = 10
 _CLOSE = "]}"
 
 # Rounds of user, tool call, tool result and answer, and the size of a tool result.
-HISTORIES = {"2k": (0, 0), "100k": (15, 4_900), "1m": (150, 6_000)}
+HISTORIES = {
+    "2k": (0, 0),
+    "100k": (15, 4_900),
+    "100k-calls": (52, 380),
+    "1m": (150, 6_000),
+}
 
 
 def write_prose(rng: random.Random, length: int) -> str:
