@@ -11,14 +11,11 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from aiohttp import web
-
 from deuz_proxy import __version__
 from deuz_proxy.config.model import Config, redacted
 from deuz_proxy.config.routing import route_labels
 from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.admin import AdminParts, make_admin
-from deuz_proxy.edge.admin_log import quiet_log
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.edge.proxies import Proxies
 from deuz_proxy.observe.events import Fanout
@@ -31,7 +28,7 @@ from deuz_proxy.sinks.prometheus import PrometheusSink
 from deuz_proxy.sinks.telemetry import Identity, Telemetry, open_telemetry
 
 _TELEMETRY_GRACE_SECONDS = 3.0
-_BACKLOG = 1024
+_GRACE_SECONDS = 1.0
 
 
 class Telling:
@@ -96,17 +93,12 @@ class Telling:
             token=token.get_secret_value() if token else None,
             hosts=(address.rpartition(":")[0],),
         )
-        runner = web.AppRunner(
-            admin, access_log=None, logger=quiet_log(), shutdown_timeout=1.0
-        )
-        await runner.setup()
-        self._stack.push_async_callback(runner.cleanup)
-        site = web.TCPSite(runner, *split_address(address), backlog=_BACKLOG)
+        self._stack.push_async_callback(admin.close, grace_seconds=_GRACE_SECONDS)
         try:
-            await site.start()
+            bound = await admin.listen(*split_address(address))
         except OSError as fault:
             raise listen_failed(fault, name="admin", address=address) from fault
-        return join_address(address, runner.addresses[0][1])
+        return join_address(address, bound)
 
     def _open_telemetry(self) -> Telemetry:
         otlp = self.config.telemetry.otlp

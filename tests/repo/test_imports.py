@@ -51,6 +51,18 @@ def test_import_contracts_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_sidecar_starts_without_what_only_some_configs_use() -> None:
+    heavy = {"aiohttp", "redis", "asyncpg", "mcp", "httpx2", "grpc"}
+    script = "import sys, deuz_proxy.worker, deuz_proxy.running; print(*sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded & heavy == set()
+
+
 def test_compiler_uses_no_builtin_that_differs_between_runs_or_talks() -> None:
     found = [
         f"{name}:{node.lineno}: {node.func.id}"

@@ -12,25 +12,28 @@ Rules:
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import msgspec
-from aiohttp import hdrs, web
 
 from deuz_proxy.edge.admin_compile import add_compile
-from deuz_proxy.edge.admin_guard import (
-    add_security_headers,
-    explain_errors,
-    make_guard,
-    refuse,
-)
+from deuz_proxy.edge.admin_guard import SECURITY_HEADERS, make_guard
 from deuz_proxy.edge.admin_mcp import add_mcp
 from deuz_proxy.edge.admin_memory import add_memory
 from deuz_proxy.edge.admin_notes import add_notes
 from deuz_proxy.edge.admin_openapi import add_openapi
 from deuz_proxy.edge.admin_page import add_page
+from deuz_proxy.edge.admin_web import (
+    Answer,
+    Application,
+    Request,
+    Response,
+    Stream,
+    refuse,
+)
 from deuz_proxy.runtime import Runtime
 
 LIMIT_DEFAULT = 100
@@ -119,64 +122,59 @@ class AdminParts:
     heartbeat_seconds: float = 15.0
 
 
-PARTS = web.AppKey("parts", AdminParts)
-READERS = web.AppKey("readers", list[Reader])
-
-
 def make_admin(
     parts: AdminParts, *, token: str | None = None, hosts: Sequence[str] = ()
-) -> web.Application:
+) -> Application:
     """Build the admin application.
 
     `hosts` are names, besides loopback ones, under which it may be reached without a
     token: the listen host, for one.
     """
-    app = web.Application(middlewares=[explain_errors, make_guard(token, hosts)])
-    app[PARTS] = parts
-    app[READERS] = []
-    app.on_response_prepare.append(add_security_headers)
-    app.on_shutdown.append(end_streams)
-    app.router.add_get("/healthz", show_health)
-    app.router.add_get("/readyz", show_readiness)
-    app.router.add_get("/metrics", show_metrics)
-    app.router.add_get("/api/v1/requests", list_requests)
-    app.router.add_get("/api/v1/requests/{id}", show_request)
-    app.router.add_get("/api/v1/conversations", list_conversations)
-    app.router.add_get("/api/v1/status", show_status)
-    app.router.add_get("/api/v1/events", stream_events)
-    app.router.add_get("/api/v1/config", show_config)
+    app = Application(guard=make_guard(token, hosts), headers=SECURITY_HEADERS)
+    for path, show in (
+        ("/healthz", show_health),
+        ("/readyz", show_readiness),
+        ("/metrics", show_metrics),
+        ("/api/v1/requests", list_requests),
+        ("/api/v1/requests/{id}", show_request),
+        ("/api/v1/conversations", list_conversations),
+        ("/api/v1/status", show_status),
+        ("/api/v1/events", stream_events),
+        ("/api/v1/config", show_config),
+    ):
+        app.add("GET", path, partial(show, parts))
     if parts.runtime is not None:
         add_memory(app, parts.runtime)
-        add_notes(app)
-        add_compile(app)
-        add_mcp(app, token)
+        add_notes(app, parts.runtime)
+        add_compile(app, parts.runtime)
+        add_mcp(app, parts.runtime, token)
         add_openapi(app, has_token=token is not None)
     add_page(app)
     return app
 
 
-async def show_health(request: web.Request) -> web.Response:
+async def show_health(parts: AdminParts, _: Request) -> Response:
     """Answer that the process serves; faults of listeners are told, not fatal."""
-    faults = list(request.app[PARTS].faults())
+    faults = list(parts.faults())
     return answer({"status": "ok", "faults": faults})
 
 
-async def show_readiness(request: web.Request) -> web.Response:
+async def show_readiness(parts: AdminParts, _: Request) -> Response:
     """Answer whether traffic should be sent here, and if not, why."""
-    reasons = list(request.app[PARTS].readiness())
+    reasons = list(parts.readiness())
     if reasons:
         return answer({"status": "not_ready", "reasons": reasons}, status=503)
     return answer({"status": "ready"})
 
 
-async def show_metrics(request: web.Request) -> web.Response:
+async def show_metrics(parts: AdminParts, request: Request) -> Response:
     """Answer with the metrics in the form that the reader prefers."""
-    accept = request.headers.get(hdrs.ACCEPT)
-    body, content_type = request.app[PARTS].metrics(accept)
-    return web.Response(body=body, headers={hdrs.CONTENT_TYPE: content_type})
+    accept = request.headers.get("accept")
+    body, content_type = parts.metrics(accept)
+    return Response(body, content_type=content_type)
 
 
-async def list_requests(request: web.Request) -> web.Response:
+async def list_requests(parts: AdminParts, request: Request) -> Response:
     """Answer with the newest requests and the place to follow them from."""
     limit = read_limit(request.query.get("limit"))
     if limit is None:
@@ -186,7 +184,7 @@ async def list_requests(request: web.Request) -> web.Response:
             f"limit of /api/v1/requests is not a whole number from 1 to {LIMIT_CEILING}"
             f"; leave it out for the newest {LIMIT_DEFAULT}",
         )
-    feed = request.app[PARTS].feed
+    feed = parts.feed
     # The place is taken first: a request that comes meanwhile is told twice, not never.
     place = feed.last_event_id
     listed = await encode_each(feed.requests(limit))
@@ -203,9 +201,9 @@ def read_limit(text: str | None) -> int | None:
     return limit if 1 <= limit <= LIMIT_CEILING else None
 
 
-async def show_request(request: web.Request) -> web.Response:
+async def show_request(parts: AdminParts, request: Request) -> Response:
     """Answer with all that is known of one request."""
-    found = request.app[PARTS].feed.request(request.match_info["id"])
+    found = parts.feed.request(request.named["id"])
     if found is None:
         return refuse(
             404,
@@ -216,55 +214,42 @@ async def show_request(request: web.Request) -> web.Response:
     return answer(found)
 
 
-async def list_conversations(request: web.Request) -> web.Response:
+async def list_conversations(parts: AdminParts, _: Request) -> Response:
     """Answer with the conversations, the one used last first."""
-    listed = await encode_each(request.app[PARTS].feed.conversations())
+    listed = await encode_each(parts.feed.conversations())
     return answer({"conversations": listed})
 
 
-async def show_status(request: web.Request) -> web.Response:
+async def show_status(parts: AdminParts, _: Request) -> Response:
     """Answer with the sums over all requests."""
-    return answer(request.app[PARTS].feed.status())
+    return answer(parts.feed.status())
 
 
-async def show_config(request: web.Request) -> web.Response:
+async def show_config(parts: AdminParts, _: Request) -> Response:
     """Answer with the effective configuration."""
-    return answer(request.app[PARTS].config())
+    return answer(parts.config())
 
 
-async def stream_events(request: web.Request) -> web.StreamResponse:
+async def stream_events(parts: AdminParts, request: Request) -> Answer:
     """Stream what happens from now on, or from behind the reader's last event."""
-    reader = request.app[PARTS].feed.subscribe(request.headers.get("Last-Event-ID"))
+    reader = parts.feed.subscribe(request.headers.get("last-event-id"))
     if reader is None:
         return refuse(
             503,
             "too_many_readers",
             "all places at /api/v1/events are taken; close another page or reader",
         )
-    readers = request.app[READERS]
-    readers.append(reader)
-    try:
-        return await send_events(request, reader)
-    finally:
-        readers.remove(reader)
-        reader.close()
+    frames = event_frames(reader, parts.heartbeat_seconds)
+    return Stream("text/event-stream", frames, reader.close, WRITE_SECONDS)
 
 
-async def send_events(request: web.Request, reader: Reader) -> web.StreamResponse:
-    """Send events and heartbeats until one side ends the stream."""
-    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/event-stream"})
-    await response.prepare(request)
-    heartbeat_seconds = request.app[PARTS].heartbeat_seconds
-    try:
-        await response.write(b"retry: 1000\n\n")
-        while not reader.is_closed:
-            frames = await next_frames(reader, heartbeat_seconds)
-            async with asyncio.timeout(WRITE_SECONDS):
-                await response.write(frames)
-    except (ConnectionResetError, TimeoutError):
-        # The reader left or fell asleep; its place is named in what it got last.
-        pass
-    return response
+async def event_frames(
+    reader: Reader, heartbeat_seconds: float
+) -> AsyncIterator[bytes]:
+    """Yield events and heartbeats until the stream is over."""
+    yield b"retry: 1000\n\n"
+    while not reader.is_closed:
+        yield await next_frames(reader, heartbeat_seconds)
 
 
 async def next_frames(reader: Reader, heartbeat_seconds: float) -> bytes:
@@ -283,12 +268,6 @@ def frame(notice: Notice) -> bytes:
     name = notice.name.encode()
     # JSON escapes line breaks in strings, so the content is always one line.
     return b"%sevent: %s\ndata: %s\n\n" % (place, name, encode(notice.content))
-
-
-async def end_streams(app: web.Application) -> None:
-    """End the streams at shutdown: the server waits for them otherwise."""
-    for reader in app[READERS]:
-        reader.close()
 
 
 async def encode_each(items: Iterable[Mapping[str, object]]) -> list[msgspec.Raw]:
@@ -310,8 +289,6 @@ def encode(content: Mapping[str, object]) -> bytes:
         return json.dumps(content).encode()
 
 
-def answer(content: Mapping[str, object], *, status: int = 200) -> web.Response:
+def answer(content: Mapping[str, object], *, status: int = 200) -> Response:
     """Return an answer in JSON that nobody may keep."""
-    return web.Response(
-        body=encode(content), status=status, content_type="application/json"
-    )
+    return Response(encode(content), status)

@@ -9,18 +9,20 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from deuz_compiler import MalformedInput
 from deuz_proxy.edge.admin_bodies import Fault, faults_of
-from deuz_proxy.errors import StoreFailed
+from deuz_proxy.edge.admin_web import Answer, Handler, Request, Response, answer_json
+from deuz_proxy.errors import BodyTooLarge, StoreFailed
+from deuz_proxy.observe.inflate import Undecodable
+from deuz_proxy.runtime import Runtime
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 _SHOWN_FAULTS = 100
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _Model = TypeVar("_Model", bound=BaseModel)
+_Work = Callable[[Request, Runtime], Awaitable[Answer]]
 
 
 class Refused(Exception):
@@ -38,12 +40,12 @@ def invalid(where: str, what: str) -> Refused:
     return Refused(400, "invalid_request", [Fault(where=where, what=what)])
 
 
-def explained(handler: Handler) -> Handler:
-    """Wrap a handler so that what it raises is answered."""
+def explained(work: _Work, runtime: Callable[[], Runtime]) -> Handler:
+    """Return the handler that does this with the runtime in force, faults told."""
 
-    async def wrapped(request: web.Request) -> web.StreamResponse:
+    async def handler(request: Request) -> Answer:
         try:
-            return await handler(request)
+            return await work(request, runtime())
         except Refused as fault:
             return refuse_with(fault)
         except MalformedInput as fault:
@@ -53,10 +55,10 @@ def explained(handler: Handler) -> Handler:
             told = Fault(where=fault.store, what=f"{fault}; try again, it is harmless")
             return refuse_with(Refused(503, "store_unavailable", [told]))
 
-    return wrapped
+    return handler
 
 
-def refuse_with(refused: Refused) -> web.Response:
+def refuse_with(refused: Refused) -> Response:
     """Return an error answer: how many faults there are, and each of them."""
     faults = refused.faults[:_SHOWN_FAULTS]
     listed = "; ".join(f"{fault.where}: {fault.what}" for fault in faults)
@@ -66,16 +68,15 @@ def refuse_with(refused: Refused) -> web.Response:
         "message": listed + (f"; and {more} more" if more else ""),
         "faults": [fault.model_dump() for fault in faults],
     }
-    return web.json_response({"error": error}, status=refused.status)
+    return answer_json({"error": error}, status=refused.status)
 
 
-def tell(content: BaseModel, *, status: int = 200) -> web.Response:
+def tell(content: BaseModel, *, status: int = 200) -> Response:
     """Return an answer; what is not known is left out."""
-    text = content.model_dump_json(exclude_none=True)
-    return web.Response(text=text, status=status, content_type="application/json")
+    return Response(content.model_dump_json(exclude_none=True).encode(), status)
 
 
-async def read_model(request: web.Request, model: type[_Model]) -> _Model:
+async def read_model(request: Request, model: type[_Model]) -> _Model:
     """Return the body as a model.
 
     Raises:
@@ -96,7 +97,7 @@ def check(model: type[_Model], text: bytes, *, where: str) -> _Model:
         raise Refused(400, "invalid_request", faults_of(error, where=where)) from None
 
 
-async def read_json(request: web.Request) -> object:
+async def read_json(request: Request) -> object:
     """Return the body as a JSON value.
 
     Raises:
@@ -109,20 +110,22 @@ async def read_json(request: web.Request) -> object:
     return value
 
 
-async def read_bytes(request: web.Request, limit_bytes: int) -> bytes:
+async def read_bytes(request: Request, limit_bytes: int) -> bytes:
     """Return the body.
 
     Raises:
-        Refused: it is too large.
+        Refused: it is too large, or its encoding cannot be undone.
     """
-    pieces, size = [], 0
-    async for piece in request.content.iter_any():
-        size += len(piece)
-        if size > limit_bytes:
-            what = f"is over {limit_bytes} bytes; send less at once"
-            raise Refused(413, "body_too_large", [Fault(where="body", what=what)])
-        pieces.append(piece)
-    return b"".join(pieces)
+    try:
+        return await request.read(limit_bytes=limit_bytes)
+    except (BodyTooLarge, Undecodable) as fault:
+        if isinstance(fault, Undecodable) and fault.reason != "decoded_too_large":
+            what = "is damaged, or of unknown encoding (allowed: gzip, br, zstd)"
+            raise invalid("body", what) from fault
+        what = f"is over {limit_bytes} bytes; send less at once"
+        raise Refused(
+            413, "body_too_large", [Fault(where="body", what=what)]
+        ) from fault
 
 
 def _split(text: str) -> Fault:

@@ -7,17 +7,16 @@ Rules:
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
 import msgspec
-from aiohttp import web
 
 from deuz_compiler import scope_root, seed_of
 from deuz_proxy.calls import Call, Compiled, Headers, Known, Letterhead
 from deuz_proxy.edge.admin_answers import explained, invalid, read_model, tell
 from deuz_proxy.edge.admin_bodies import Decision, DryRun, DryRunBody
-from deuz_proxy.edge.admin_memory import IN_FORCE
+from deuz_proxy.edge.admin_web import Application, Request, Response
 from deuz_proxy.errors import ContextRefused, UnknownUpstream
 from deuz_proxy.observe.events import Event
 from deuz_proxy.runtime import Runtime
@@ -56,15 +55,14 @@ class GivenRequest:
         """Let it go: nothing is sent, so nothing is answered."""
 
 
-def add_compile(app: web.Application) -> None:
-    """Serve the dry run; the memory API is there already."""
-    app.router.add_post("/api/v1/compile", explained(run_dry))
+def add_compile(app: Application, runtime: Callable[[], Runtime]) -> None:
+    """Serve the dry run."""
+    app.add("POST", "/api/v1/compile", explained(run_dry, runtime))
 
 
-async def run_dry(request: web.Request) -> web.Response:
+async def run_dry(request: Request, runtime: Runtime) -> Response:
     """Answer with what would be added."""
     body = await read_model(request, DryRunBody)
-    runtime = request.app[IN_FORCE].runtime()
     runtime = replace(runtime, notice=_unheard)
     call = _admitted(body, runtime)
     known = await recall_context(call, runtime)

@@ -9,15 +9,15 @@ Rules:
 """
 
 import hmac
-import json
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler, Middleware
+from deuz_proxy.edge.admin_web import Guard, Request, Response, refuse
 
 SECURITY_HEADERS: Mapping[str, str] = {
+    # Only page files may be kept; they say so.
+    "Cache-Control": "no-store",
     # Trusted types: even a mistake of ours cannot turn a string into markup or script.
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; object-src 'none'; "
@@ -31,20 +31,19 @@ SECURITY_HEADERS: Mapping[str, str] = {
 }
 
 
-def make_guard(token: str | None, hosts: Sequence[str]) -> Middleware:
-    """Build the middleware that lets only the owner's requests through."""
+def make_guard(token: str | None, hosts: Sequence[str]) -> Guard:
+    """Build the guard that lets only the owner's requests through."""
     secret = token.encode() if token else None
     names = frozenset(("localhost", *(name.lower() for name in hosts)))
 
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    def guard(request: Request) -> Response | None:
         if is_from_another_site(request.headers):
             return refuse(
                 403,
                 "cross_origin",
                 "the admin address does not answer other sites; open its own page",
             )
-        if secret is None and not is_own_name(request.headers.get(hdrs.HOST), names):
+        if secret is None and not is_own_name(request.headers.get("host"), names):
             return refuse(
                 403,
                 "unknown_host",
@@ -52,13 +51,13 @@ def make_guard(token: str | None, hosts: Sequence[str]) -> Middleware:
                 "listen host; use one of these, or set admin.token",
             )
         if secret is None or is_open(request.path) or has_token(request, secret):
-            return await handler(request)
+            return None
         return refuse(
             401,
             "unauthorized",
             "the bearer token is missing or wrong; send Authorization: Bearer with the "
             "value of admin.token",
-            headers={hdrs.WWW_AUTHENTICATE: "Bearer"},
+            headers={"WWW-Authenticate": "Bearer"},
         )
 
     return guard
@@ -66,8 +65,8 @@ def make_guard(token: str | None, hosts: Sequence[str]) -> Middleware:
 
 def is_from_another_site(headers: Mapping[str, str]) -> bool:
     """Whether a browser says that a script of another origin sent the request."""
-    origin = headers.get(hdrs.ORIGIN)
-    return origin is not None and origin.partition("://")[2] != headers.get(hdrs.HOST)
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2] != headers.get("host")
 
 
 def is_own_name(host: str | None, names: frozenset[str]) -> bool:
@@ -97,48 +96,8 @@ def is_open(path: str) -> bool:
     return path in {"/", "/healthz", "/readyz", "/mcp"} or path.startswith("/page/")
 
 
-def has_token(request: web.Request, secret: bytes) -> bool:
+def has_token(request: Request, secret: bytes) -> bool:
     """Whether the request carries the token; the time taken tells nothing."""
-    scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
     given_bytes = given.strip().encode("utf-8", "surrogateescape")
     return scheme.lower() == "bearer" and hmac.compare_digest(given_bytes, secret)
-
-
-@web.middleware
-async def explain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn the router's refusals into ours."""
-    try:
-        return await handler(request)
-    except web.HTTPNotFound:
-        return refuse(
-            404, "unknown_path", "nothing is at this path; the page at / shows what is"
-        )
-    except web.HTTPMethodNotAllowed as fault:
-        allowed = ", ".join(sorted(fault.allowed_methods))
-        return refuse(
-            405,
-            "method_not_allowed",
-            f"this path does not take the method; use {allowed}",
-            headers={hdrs.ALLOW: allowed},
-        )
-
-
-async def add_security_headers(
-    request: web.Request, response: web.StreamResponse
-) -> None:
-    """Put the security headers on every answer; only page files may be kept."""
-    response.headers.update(SECURITY_HEADERS)
-    if hdrs.ETAG not in response.headers:
-        response.headers[hdrs.CACHE_CONTROL] = "no-store"
-
-
-def refuse(
-    status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
-) -> web.Response:
-    """Return an error answer: what is wrong, where, and what to do."""
-    return web.Response(
-        body=json.dumps({"error": {"code": code, "message": message}}).encode(),
-        status=status,
-        headers=headers,
-        content_type="application/json",
-    )

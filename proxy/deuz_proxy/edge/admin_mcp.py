@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from aiohttp import hdrs, web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from deuz_proxy import __version__
@@ -27,11 +26,13 @@ from deuz_proxy.edge.admin_answers import (
     read_bytes,
 )
 from deuz_proxy.edge.admin_bodies import Id, RecordBody, faults_of, shown
-from deuz_proxy.edge.admin_memory import (
-    IN_FORCE,
-    after_cursor,
-    memory_of,
-    next_cursor,
+from deuz_proxy.edge.admin_memory import after_cursor, memory_of, next_cursor
+from deuz_proxy.edge.admin_web import (
+    Application,
+    Request,
+    Response,
+    answer_json,
+    refuse,
 )
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.forgetting import Memory
@@ -143,22 +144,21 @@ TOOLS: Mapping[str, tuple[type[_Arguments], Work]] = {
 }
 
 
-def add_mcp(app: web.Application, token: str | None) -> None:
+def add_mcp(
+    app: Application, runtime: Callable[[], Runtime], token: str | None
+) -> None:
     """Serve the tools; the guard leaves the question who asks to this module."""
 
-    async def serve(request: web.Request) -> web.StreamResponse:
-        runtime = request.app[IN_FORCE].runtime()
-        right = right_of(request, runtime, token)
+    async def serve(request: Request) -> Response:
+        in_force = runtime()
+        right = right_of(request, in_force, token)
         if right is None:
             # As the guard says it, for a client that looks for the word.
-            return web.json_response(
-                {"error": {"code": "unauthorized", "message": _UNAUTHORIZED}},
-                status=401,
-                headers={hdrs.WWW_AUTHENTICATE: "Bearer"},
-            )
-        return await answer_message(request, runtime, right)
+            headers = {"WWW-Authenticate": "Bearer"}
+            return refuse(401, "unauthorized", _UNAUTHORIZED, headers=headers)
+        return await answer_message(request, in_force, right)
 
-    app.router.add_post(PATH, serve)
+    app.add("POST", PATH, serve)
 
 
 _UNAUTHORIZED = (
@@ -167,9 +167,9 @@ _UNAUTHORIZED = (
 )
 
 
-def right_of(request: web.Request, runtime: Runtime, token: str | None) -> Right | None:
+def right_of(request: Request, runtime: Runtime, token: str | None) -> Right | None:
     """Return what the caller may touch; None: nothing."""
-    scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
     secret = given.strip().encode("utf-8", "surrogateescape")
     if scheme.lower() != "bearer" or not secret:
         return Right(None) if token is None else None
@@ -182,9 +182,7 @@ def right_of(request: web.Request, runtime: Runtime, token: str | None) -> Right
     return None
 
 
-async def answer_message(
-    request: web.Request, runtime: Runtime, right: Right
-) -> web.Response:
+async def answer_message(request: Request, runtime: Runtime, right: Right) -> Response:
     """Answer one message; a notification is only taken note of."""
     try:
         message = await _read_message(request)
@@ -192,7 +190,7 @@ async def answer_message(
         return _failed(None, fault.code, str(fault), status=fault.status)
     name, number = message.get("method"), message.get("id")
     if not isinstance(name, str) or number is None:
-        return web.Response(status=202)
+        return Response(status=202)
     params = message.get("params")
     params = params if isinstance(params, dict) else {}
     if name == "tools/call":
@@ -212,13 +210,14 @@ class _Unreadable(Exception):
         self.status = status
 
 
-async def _read_message(request: web.Request) -> dict[str, Any]:
+async def _read_message(request: Request) -> dict[str, Any]:
     try:
         message = json.loads(await read_bytes(request, MAX_BODY_BYTES))
     except (ValueError, RecursionError):
         raise _Unreadable(_PARSE, "the body is not JSON") from None
-    except Refused:
-        raise _Unreadable(_INVALID, "the body is too large", status=413) from None
+    except Refused as fault:
+        text = f"the body {fault.faults[0].what}"
+        raise _Unreadable(_INVALID, text, status=fault.status) from None
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise _Unreadable(_INVALID, "the body is no JSON-RPC message")
     return message
@@ -261,7 +260,7 @@ def _described(name: str, right: Right) -> Answer:
 
 async def _call(
     number: object, params: Mapping[str, Any], runtime: Runtime, right: Right
-) -> web.Response:
+) -> Response:
     tool = TOOLS.get(str(params.get("name")))
     if tool is None:
         return _failed(
@@ -307,13 +306,11 @@ def _text(text: str, *, is_error: bool = False) -> Answer:
     return {"content": [{"type": "text", "text": text}], "isError": is_error}
 
 
-def _done(number: object, result: Answer) -> web.Response:
-    return web.json_response({"jsonrpc": "2.0", "id": number, "result": result})
+def _done(number: object, result: Answer) -> Response:
+    return answer_json({"jsonrpc": "2.0", "id": number, "result": result})
 
 
-def _failed(
-    number: object, code: int, message: str, *, status: int = 200
-) -> web.Response:
+def _failed(number: object, code: int, message: str, *, status: int = 200) -> Response:
     error = {"code": code, "message": message}
     content = {"jsonrpc": "2.0", "id": number, "error": error}
-    return web.json_response(content, status=status)
+    return answer_json(content, status=status)

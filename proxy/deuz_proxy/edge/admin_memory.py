@@ -10,9 +10,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Sequence
-
-from aiohttp import hdrs, web
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from deuz_proxy.edge.admin_answers import (
     Refused,
@@ -36,6 +34,7 @@ from deuz_proxy.edge.admin_bodies import (
     ShownList,
     shown,
 )
+from deuz_proxy.edge.admin_web import Application, Request, Response, Stream
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.forgetting import Forgotten, Memory
 from deuz_proxy.memory.records import Draft, Record, id_fault, scope_fault
@@ -48,19 +47,8 @@ JSON_LINES = "application/jsonl"
 _PAGE = 200
 
 
-class InForce:
-    """What requests are served with now; a reload swaps it."""
-
-    def __init__(self, runtime: Callable[[], Runtime]) -> None:
-        self.runtime = runtime
-
-
-IN_FORCE = web.AppKey("in_force", InForce)
-
-
-def add_memory(app: web.Application, runtime: Callable[[], Runtime]) -> None:
+def add_memory(app: Application, runtime: Callable[[], Runtime]) -> None:
     """Serve the memory API; `runtime` gives what requests are served with now."""
-    app[IN_FORCE] = InForce(runtime)
     records, record = "/api/v1/memory/{scope}", "/api/v1/memory/{scope}/{id}"
     for method, path, handler in (
         ("GET", records, list_records),
@@ -73,12 +61,12 @@ def add_memory(app: web.Application, runtime: Callable[[], Runtime]) -> None:
         ("GET", "/api/v1/memory-export/{scope}", export_records),
         ("POST", "/api/v1/memory-import/{scope}", import_records),
     ):
-        app.router.add_route(method, path, explained(handler))
+        app.add(method, path, explained(handler, runtime))
 
 
-async def list_records(request: web.Request) -> web.Response:
+async def list_records(request: Request, runtime: Runtime) -> Response:
     """Answer with the records that fit a query, or with all, page by page."""
-    memory, scope, query = _memory(request), scope_of(request), request.query
+    memory, scope, query = memory_of(runtime), scope_of(request), request.query
     limit, now = _limit(request), memory.clock()
     text, cursor = query.get("query"), query.get("cursor")
     if text is not None:
@@ -97,9 +85,9 @@ async def list_records(request: web.Request) -> web.Response:
     )
 
 
-async def show_record(request: web.Request) -> web.Response:
+async def show_record(request: Request, runtime: Runtime) -> Response:
     """Answer with one record."""
-    memory, scope, record_id = _memory(request), scope_of(request), _id(request)
+    memory, scope, record_id = memory_of(runtime), scope_of(request), _id(request)
     found = await memory.records.get(scope, record_id, now=memory.clock())
     if found is None:
         what = "is no record of this scope; list them at /api/v1/memory/SCOPE"
@@ -107,69 +95,71 @@ async def show_record(request: web.Request) -> web.Response:
     return tell(shown(found))
 
 
-async def put_record(request: web.Request) -> web.Response:
+async def put_record(request: Request, runtime: Runtime) -> Response:
     """Keep one record."""
-    memory, scope, record_id = _memory(request), scope_of(request), _id(request)
+    memory, scope, record_id = memory_of(runtime), scope_of(request), _id(request)
     body = await read_model(request, RecordBody)
     return tell(_kept(await memory.remember(scope, body.draft(record_id))))
 
 
-async def put_records(request: web.Request) -> web.Response:
+async def put_records(request: Request, runtime: Runtime) -> Response:
     """Keep many records."""
-    memory, scope = _memory(request), scope_of(request)
+    memory, scope = memory_of(runtime), scope_of(request)
     body = await read_model(request, RecordsBody)
     drafts = [each.draft(each.id) for each in body.records]
     return tell(await _remember(memory, scope, drafts))
 
 
-async def forget_record(request: web.Request) -> web.Response:
+async def forget_record(request: Request, runtime: Runtime) -> Response:
     """Forget one record everywhere."""
-    forgotten = await _memory(request).forget(scope_of(request), [_id(request)])
+    forgotten = await memory_of(runtime).forget(scope_of(request), [_id(request)])
     return tell(_forgotten(forgotten))
 
 
-async def forget_records(request: web.Request) -> web.Response:
+async def forget_records(request: Request, runtime: Runtime) -> Response:
     """Forget records of a scope everywhere."""
     body = await read_model(request, ForgetBody)
-    return tell(_forgotten(await _memory(request).forget(body.scope, body.ids)))
+    return tell(_forgotten(await memory_of(runtime).forget(body.scope, body.ids)))
 
 
-async def forget_scope(request: web.Request) -> web.Response:
+async def forget_scope(request: Request, runtime: Runtime) -> Response:
     """Forget all records of a scope everywhere."""
-    return tell(_forgotten(await _memory(request).forget_scope(scope_of(request))))
+    return tell(_forgotten(await memory_of(runtime).forget_scope(scope_of(request))))
 
 
-async def export_records(request: web.Request) -> web.StreamResponse:
+async def export_records(request: Request, runtime: Runtime) -> Stream:
     """Stream the scope's records, one JSON object a line."""
-    memory, scope = _memory(request), scope_of(request)
-    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: JSON_LINES})
+    memory, scope = memory_of(runtime), scope_of(request)
     now = memory.clock()
     # A store that fails is told while it still can be.
     page = await memory.records.page(scope, after="", limit=_PAGE, now=now)
-    await response.prepare(request)
+    return Stream(JSON_LINES, _exported(memory, scope, page, now))
+
+
+async def _exported(
+    memory: Memory, scope: str, page: Sequence[Record], now: float
+) -> AsyncIterator[bytes]:
     while page:
-        await response.write(_lines(page))
+        yield _lines(page)
         after = page[-1].id
         page = await memory.records.page(scope, after=after, limit=_PAGE, now=now)
-    await response.write_eof()
-    return response
 
 
-async def import_records(request: web.Request) -> web.Response:
+async def import_records(request: Request, runtime: Runtime) -> Response:
     """Keep the records of an export."""
-    memory, scope = _memory(request), scope_of(request)
+    memory, scope = memory_of(runtime), scope_of(request)
     text = await read_bytes(request, MAX_IMPORT_BYTES)
     drafts = _drafts([line for line in text.split(b"\n") if line.strip()])
     return tell(await _remember(memory, scope, drafts))
 
 
-def scope_of(request: web.Request) -> str:
+def scope_of(request: Request) -> str:
     """Return the scope in the path.
 
     Raises:
         Refused: it is none.
     """
-    return checked_scope(request.match_info["scope"])
+    return checked_scope(request.named["scope"])
 
 
 def checked_scope(scope: str) -> str:
@@ -194,18 +184,14 @@ def memory_of(runtime: Runtime) -> Memory:
     return runtime.memory
 
 
-def _memory(request: web.Request) -> Memory:
-    return memory_of(request.app[IN_FORCE].runtime())
-
-
-def _id(request: web.Request) -> str:
-    record_id = request.match_info["id"]
+def _id(request: Request) -> str:
+    record_id = request.named["id"]
     if fault := id_fault(record_id):
         raise invalid("id", fault)
     return record_id
 
 
-def _limit(request: web.Request) -> int:
+def _limit(request: Request) -> int:
     text = request.query.get("limit", str(LIMIT_DEFAULT))
     if re.fullmatch("[0-9]{1,4}", text) and 1 <= int(text) <= LIMIT_CEILING:
         return int(text)

@@ -1,28 +1,31 @@
 """Working memory over HTTP: read it, patch it, forget it."""
 
+from collections.abc import Callable
+
 import msgspec
-from aiohttp import web
 
 from deuz_proxy.edge.admin_answers import explained, invalid, read_json, tell
 from deuz_proxy.edge.admin_bodies import ForgottenBody, NotesBody, PatchedBody
-from deuz_proxy.edge.admin_memory import IN_FORCE, checked_scope
+from deuz_proxy.edge.admin_memory import checked_scope
+from deuz_proxy.edge.admin_web import Application, Request, Response
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.working import WorkingMemory, key_fault
+from deuz_proxy.runtime import Runtime
 
 _PATH = "/api/v1/working-memory/{key}"
 
 
-def add_notes(app: web.Application) -> None:
-    """Serve working memory; the memory API is there already."""
-    app.router.add_get(_PATH, explained(show_notes), allow_head=False)
-    app.router.add_patch(_PATH, explained(patch_notes))
-    app.router.add_delete(_PATH, explained(drop_notes))
+def add_notes(app: Application, runtime: Callable[[], Runtime]) -> None:
+    """Serve working memory."""
+    app.add("GET", _PATH, explained(show_notes, runtime))
+    app.add("PATCH", _PATH, explained(patch_notes, runtime))
+    app.add("DELETE", _PATH, explained(drop_notes, runtime))
 
 
-async def show_notes(request: web.Request) -> web.Response:
+async def show_notes(request: Request, runtime: Runtime) -> Response:
     """Answer with the working memory under a key, empty at revision 0."""
-    key, scope = _key(request), notes_scope(request)
-    snapshot = await _notes(request).read(scope, key)
+    key, scope = _key(request), notes_scope(request, runtime)
+    snapshot = await _notes(runtime).read(scope, key)
     content = msgspec.to_builtins(snapshot)
     for name in ("applied", "scope", "revision"):
         del content[name]
@@ -32,10 +35,10 @@ async def show_notes(request: web.Request) -> web.Response:
     )
 
 
-async def patch_notes(request: web.Request) -> web.Response:
+async def patch_notes(request: Request, runtime: Runtime) -> Response:
     """Change the working memory under a key."""
-    key, scope = _key(request), notes_scope(request)
-    patched = await _notes(request).patch(scope, key, await read_json(request))
+    key, scope = _key(request), notes_scope(request, runtime)
+    patched = await _notes(runtime).patch(scope, key, await read_json(request))
     return tell(
         PatchedBody(
             status=patched.status,
@@ -47,14 +50,14 @@ async def patch_notes(request: web.Request) -> web.Response:
     )
 
 
-async def drop_notes(request: web.Request) -> web.Response:
+async def drop_notes(request: Request, runtime: Runtime) -> Response:
     """Forget the working memory under a key."""
-    key, scope = _key(request), notes_scope(request)
-    dropped = await _notes(request).drop(scope, key)
+    key, scope = _key(request), notes_scope(request, runtime)
+    dropped = await _notes(runtime).drop(scope, key)
     return tell(ForgottenBody(forgotten=int(dropped), placements_redacted=0))
 
 
-def notes_scope(request: web.Request) -> str:
+def notes_scope(request: Request, runtime: Runtime) -> str:
     """Return the scope in the query; without one it is tenant `default`, if it is one.
 
     Raises:
@@ -63,20 +66,19 @@ def notes_scope(request: web.Request) -> str:
     scope = request.query.get("scope")
     if scope is not None:
         return checked_scope(scope)
-    if request.app[IN_FORCE].runtime().config.tenants:
+    if runtime.config.tenants:
         raise invalid("scope", "is missing: there are tenants (allowed: ?scope=tenant)")
     return "default"
 
 
-def _notes(request: web.Request) -> WorkingMemory:
-    notes = request.app[IN_FORCE].runtime().notes
-    if notes is None:
+def _notes(runtime: Runtime) -> WorkingMemory:
+    if runtime.notes is None:
         raise StoreFailed(store="memory", operation="open")
-    return notes
+    return runtime.notes
 
 
-def _key(request: web.Request) -> str:
-    key = request.match_info["key"]
+def _key(request: Request) -> str:
+    key = request.named["key"]
     if fault := key_fault(key):
         raise invalid("key", fault)
     return key

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
-from aiohttp import web
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -27,6 +26,7 @@ from deuz_proxy.edge.admin_bodies import (
     ShownList,
 )
 from deuz_proxy.edge.admin_memory import JSON_LINES, LIMIT_CEILING, LIMIT_DEFAULT
+from deuz_proxy.edge.admin_web import Application, Request, Response, answer_json
 from deuz_proxy.memory.records import MAX_ID_CHARACTERS
 from deuz_proxy.memory.working import KEY_PATTERN
 
@@ -63,13 +63,13 @@ _OUT = (
 )
 
 
-def add_openapi(app: web.Application, *, has_token: bool) -> None:
+def add_openapi(app: Application, *, has_token: bool) -> None:
     """Serve the description."""
 
-    async def show(_: web.Request) -> web.Response:
-        return web.json_response(describe_api(has_token=has_token))
+    async def show(_: Request) -> Response:
+        return answer_json(describe_api(has_token=has_token))
 
-    app.router.add_get(PATH, show)
+    app.add("GET", PATH, show)
 
 
 @cache  # When it is first asked for: most never do.

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 import xxhash
-from aiohttp import hdrs, web
+
+from deuz_proxy.edge.admin_web import UNKNOWN_PATH, Application, Request, Response
 
 CONTENT_TYPES: Mapping[str, str] = {
     "css": "text/css; charset=utf-8",
@@ -31,14 +32,19 @@ class PageFile:
     etag: str
 
 
-PAGE = web.AppKey("page", dict[str, PageFile])
-
-
-def add_page(app: web.Application) -> None:
+def add_page(app: Application) -> None:
     """Read the page's files and serve them at `/` and below `/page/`."""
-    app[PAGE] = read_page()
-    app.router.add_get("/", show_page)
-    app.router.add_get("/page/{name}", show_file)
+    page = read_page()
+
+    async def show_page(request: Request) -> Response:
+        return send(request, page["index.html"])
+
+    async def show_file(request: Request) -> Response:
+        found = page.get(request.named["name"])
+        return UNKNOWN_PATH if found is None else send(request, found)
+
+    app.add("GET", "/", show_page)
+    app.add("GET", "/page/{name}", show_file)
 
 
 def read_page() -> dict[str, PageFile]:
@@ -54,26 +60,10 @@ def read_page() -> dict[str, PageFile]:
     return page
 
 
-async def show_page(request: web.Request) -> web.Response:
-    """Answer with the page itself."""
-    return send(request, "index.html")
-
-
-async def show_file(request: web.Request) -> web.Response:
-    """Answer with one of the page's files."""
-    return send(request, request.match_info["name"])
-
-
-def send(request: web.Request, name: str) -> web.Response:
+def send(request: Request, file: PageFile) -> Response:
     """Return a file, or word that the browser's copy is still right."""
-    found = request.app[PAGE].get(name)
-    if found is None:
-        raise web.HTTPNotFound
-    headers = {
-        hdrs.CACHE_CONTROL: "no-cache",
-        hdrs.CONTENT_TYPE: found.content_type,
-        hdrs.ETAG: f'"{found.etag}"',
-    }
-    if any(tag.value == found.etag for tag in request.if_none_match or ()):
-        return web.Response(status=304, headers=headers)
-    return web.Response(body=found.body, headers=headers)
+    tag = f'"{file.etag}"'
+    headers = {"Cache-Control": "no-cache", "ETag": tag}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(b"", 304, file.content_type, headers)
+    return Response(file.body, 200, file.content_type, headers)

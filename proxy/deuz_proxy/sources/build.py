@@ -15,7 +15,6 @@ from deuz_proxy.memory.records import Records
 from deuz_proxy.ports import Source
 from deuz_proxy.sources.breakers import Breakers
 from deuz_proxy.sources.files import FolderFiles
-from deuz_proxy.sources.http import HttpService
 from deuz_proxy.sources.skills import FolderSkills
 from deuz_proxy.sources.static import StaticRecords
 from deuz_proxy.sources.store import StoredRecords
@@ -81,7 +80,7 @@ async def _build(
         case StaticSource():
             made: Source = StaticRecords(source)
         case HttpSource():
-            made = HttpService(source)
+            made = _build_http(source)
         case StoreSource():
             made = _build_store(source, records)
         case SkillsSource():
@@ -114,6 +113,13 @@ async def _build_transcript(
     made = Transcript(source, await open_past(source.url), clock=time.time)
     await made.open()
     return made
+
+
+def _build_http(source: HttpSource) -> Source:
+    # Only who uses it pays for it: the library is a sixth of an idle process.
+    from deuz_proxy.sources.http import HttpService  # noqa: PLC0415
+
+    return HttpService(source)
 
 
 async def _build_mcp(source: McpSource) -> Source:

@@ -1,16 +1,15 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from deuz_proxy.edge.admin import AdminParts, make_admin
 from deuz_proxy.sinks.feed import Feed
+from deuz_testing.admin import asked
 from deuz_testing.feed_events import agent_session, finished
 from deuz_testing.waiting import WAIT_SECONDS
 
@@ -25,19 +24,6 @@ def parts_of(feed: Feed, **changes: Any) -> AdminParts:
     return replace(parts, **changes)
 
 
-@asynccontextmanager
-async def served(app: web.Application) -> AsyncIterator[aiohttp.ClientSession]:
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    port = runner.addresses[0][1]
-    try:
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
-            yield client
-    finally:
-        await runner.cleanup()
-
-
 @pytest.fixture
 def feed() -> Feed:
     return Feed(generation="g1")
@@ -46,7 +32,7 @@ def feed() -> Feed:
 @pytest.fixture
 async def client(feed: Feed) -> AsyncIterator[aiohttp.ClientSession]:
     app = make_admin(parts_of(feed, heartbeat_seconds=0.05))
-    async with served(app) as session:
+    async with asked(app) as session:
         yield session
 
 
@@ -68,7 +54,7 @@ async def next_event(answer: aiohttp.ClientResponse) -> dict[str, str]:
 
 async def test_health_tells_the_faults_of_listeners_and_is_still_ok(feed: Feed) -> None:
     app = make_admin(parts_of(feed, faults=lambda: ("ValueError",)))
-    async with served(app) as client:
+    async with asked(app) as client:
         assert await read(client, "/healthz") == (
             200,
             {"status": "ok", "faults": ["ValueError"]},
@@ -81,7 +67,7 @@ async def test_sidecar_without_reasons_is_ready(client: aiohttp.ClientSession) -
 
 async def test_sidecar_that_is_not_ready_says_why(feed: Feed) -> None:
     app = make_admin(parts_of(feed, readiness=lambda: ("draining",)))
-    async with served(app) as client:
+    async with asked(app) as client:
         assert await read(client, "/readyz") == (
             503,
             {"status": "not_ready", "reasons": ["draining"]},
@@ -251,7 +237,7 @@ async def test_line_breaks_in_names_cannot_forge_an_event(
 async def test_reader_that_left_gives_its_place_to_the_next(feed: Feed) -> None:
     single = Feed(generation="g1", readers_kept=1)
     app = make_admin(parts_of(single, heartbeat_seconds=0.02))
-    async with served(app) as client:
+    async with asked(app) as client:
         async with client.get("/api/v1/events") as first:
             await next_event(first)
             status, content = await read(client, "/api/v1/events")
@@ -266,15 +252,14 @@ async def test_reader_that_left_gives_its_place_to_the_next(feed: Feed) -> None:
 
 
 async def test_open_stream_does_not_hold_up_the_shutdown(feed: Feed) -> None:
-    runner = web.AppRunner(make_admin(parts_of(feed)))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}/api/v1/events"
+    app = make_admin(parts_of(feed))
+    port = await app.listen("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port}/api/v1/events"
 
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
         await next_event(answer)
         async with asyncio.timeout(WAIT_SECONDS):
-            await runner.cleanup()
+            await app.close(grace_seconds=60)
 
         assert b"event: request" not in await answer.content.read()
 
@@ -289,4 +274,4 @@ async def test_answers_are_not_kept_framed_or_read_by_other_sites(
             assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert "Access-Control-Allow-Origin" not in answer.headers
-            assert "aiohttp" not in answer.headers["Server"]
+            assert answer.headers["Server"] == "deuz-sidecar"

@@ -10,7 +10,7 @@ def test_an_answer_leaves_out_what_is_not_known() -> None:
     answer = tell(Kept(id="a", revision=1, digest="d"), status=201)
 
     assert answer.status == 201
-    assert json.loads(answer.text or "") == {"id": "a", "revision": 1, "digest": "d"}
+    assert json.loads(answer.body) == {"id": "a", "revision": 1, "digest": "d"}
 
 
 def test_a_refusal_tells_its_faults_and_how_many_more_there_are() -> None:
@@ -18,7 +18,7 @@ def test_a_refusal_tells_its_faults_and_how_many_more_there_are() -> None:
 
     answer = refuse_with(Refused(400, "invalid_request", faults))
 
-    error = json.loads(answer.text or "")["error"]
+    error = json.loads(answer.body)["error"]
     assert len(error["faults"]) == 100
     assert error["message"].startswith("line 0: is bad; line 1: is bad")
     assert error["message"].endswith("and 30 more")

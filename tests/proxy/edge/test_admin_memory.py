@@ -1,5 +1,6 @@
 """The memory API over HTTP, in front of a real store and a real ledger."""
 
+import gzip
 import io
 import json
 from collections.abc import AsyncIterator
@@ -245,6 +246,24 @@ async def test_a_body_over_the_limit_is_refused_before_its_end(api: Api) -> None
         told = await answer.json()
 
     assert (answer.status, told["error"]["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (gzip.compress(b'{"text": "x"}', mtime=0), 200, None),
+        (gzip.compress(b"x" * 5_000_000, mtime=0), 413, "body_too_large"),
+        (gzip.compress(b'{"text": "x"}', mtime=0)[:-1], 400, "invalid_request"),
+    ],
+)
+async def test_a_compressed_body_is_read_within_the_same_limit(
+    api: Api, body: bytes, status: int, code: str | None
+) -> None:
+    got, told = await api.call(
+        "PUT", f"{ACME}/r1", body, headers={"Content-Encoding": "gzip"}
+    )
+
+    assert (got, told.get("error", {}).get("code")) == (status, code)
 
 
 async def test_a_store_that_fails_is_told_as_ours(api: Api) -> None:

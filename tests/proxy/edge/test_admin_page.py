@@ -3,24 +3,17 @@ from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from deuz_proxy.edge.admin_page import add_page, read_page
+from deuz_testing.admin import asked, open_app
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    app = web.Application()
+    app = open_app()
     add_page(app)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    port = runner.addresses[0][1]
-    try:
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-            yield session
-    finally:
-        await runner.cleanup()
+    async with asked(app) as session:
+        yield session
 
 
 async def test_page_is_at_the_root(client: aiohttp.ClientSession) -> None:

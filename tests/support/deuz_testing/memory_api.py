@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-from aiohttp import web
 from yarl import URL
 
 from deuz_proxy.config.model import Config
 from deuz_proxy.edge.admin import AdminParts, make_admin
+from deuz_proxy.edge.admin_web import Application
 from deuz_proxy.memory.forgetting import Memory
 from deuz_proxy.memory.working import WorkingMemory
 from deuz_proxy.runtime import Runtime
@@ -20,6 +20,7 @@ from deuz_proxy.sinks.feed import Feed
 from deuz_proxy.sources.build import build_sources
 from deuz_proxy.sources.words import words_of
 from deuz_proxy.stores.memory_sqlite import SqliteMemory
+from deuz_testing.admin import listening
 from deuz_testing.line import Told, make_config, make_runtime
 
 
@@ -66,7 +67,7 @@ async def served_admin(
     config: Config | None = None,
     *,
     token: str | None = None,
-    app: web.Application | None = None,
+    app: Application | None = None,
 ) -> AsyncIterator[Api]:
     """Serve an admin address with an empty memory, or the application given."""
     store = await SqliteMemory(":memory:", words_of=words_of).open()
@@ -87,15 +88,13 @@ async def served_admin(
         config=dict,
         runtime=lambda: runtime,
     )
-    runner = web.AppRunner(app or make_admin(parts, token=token))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with aiohttp.ClientSession() as session:
+        async with (
+            listening(app or make_admin(parts, token=token)) as url,
+            aiohttp.ClientSession() as session,
+        ):
             yield Api(session, url, runtime, store)
     finally:
-        await runner.cleanup()
         await store.close()
 
 

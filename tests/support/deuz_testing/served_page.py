@@ -1,8 +1,7 @@
 """The admin application as a browser test needs it: restartable at one address."""
 
-from aiohttp import web
-
 from deuz_proxy.edge.admin import AdminParts, make_admin
+from deuz_proxy.edge.admin_web import Application
 from deuz_proxy.sinks.feed import Feed
 from deuz_testing.browser import Tab
 from deuz_testing.feed_events import agent_session, started
@@ -17,7 +16,7 @@ class Served:
         self.feed = feed
         self.port = 0
         self._token = token
-        self._runner: web.AppRunner | None = None
+        self._app: Application | None = None
 
     async def start(self) -> None:
         parts = AdminParts(
@@ -26,16 +25,12 @@ class Served:
             readiness=tuple,
             config=lambda: {"listen": "0.0.0.0:5151"},
         )
-        self._runner = web.AppRunner(make_admin(parts, token=self._token))
-        await self._runner.setup()
-        await web.TCPSite(
-            self._runner, "127.0.0.1", self.port, reuse_address=True
-        ).start()
-        self.port = self._runner.addresses[0][1]
+        self._app = make_admin(parts, token=self._token)
+        self.port = await self._app.listen("127.0.0.1", self.port)
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._app is not None:
+            await self._app.close(grace_seconds=1.0)
 
     @property
     def url(self) -> str:
