@@ -178,7 +178,8 @@ def _understood(call: Call, runtime: Runtime) -> Call:
 def _recalled_here(call: Call, runtime: Runtime) -> Known | None:
     try:
         return recall_here(call, runtime)
-    except Exception:  # noqa: BLE001  # The way that waits meets it too, and counts it.
+    except Exception as fault:  # noqa: BLE001  # The way that waits may do without it.
+        _tell_fault(call, "recall", fault, runtime)
         return None
 
 

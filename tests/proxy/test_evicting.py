@@ -177,7 +177,7 @@ class Changing:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def read_here(self, keys: Any) -> None:
+    def read_here(self, keys: Any, known: Any = None) -> None:
         """Say that it is to be waited for."""
 
     def held_here(self, keys: Any) -> None:

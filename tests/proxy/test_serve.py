@@ -6,24 +6,13 @@ from typing import Any
 
 import pytest
 
-from deuz_compiler import (
-    Candidate,
-    Operation,
-    Progress,
-    Resumed,
-    Standing,
-    Starts,
-)
+from deuz_compiler import Candidate, Operation, Progress, Resumed, Standing, Starts
 from deuz_proxy.errors import StoreFailed, UpstreamBroken, UpstreamUnreachable
 from deuz_proxy.ports import Query
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stores.estimates import Estimates
 from deuz_proxy.stores.tracker import Tracker
-from deuz_testing.bodies import (
-    anthropic_body,
-    assistant,
-    user,
-)
+from deuz_testing.bodies import anthropic_body, assistant, tool_result, tool_use, user
 from deuz_testing.conversation import (
     ASK,
     anthropic_answer,
@@ -132,14 +121,16 @@ async def test_what_the_upstream_did_not_accept_is_not_remembered(
 
 
 class BrokenLedger:
-    """A ledger whose reads or commits fail."""
+    """A ledger whose reads or commits fail, or what it is asked at once."""
 
     def __init__(self, *, reads: bool = False, commits: bool = False) -> None:
-        self.reads, self.commits = reads, commits
+        self.reads, self.commits, self.here = reads, commits, False
         self.held: dict[bytes, tuple[Operation, ...]] = {}
 
-    def read_here(self, keys: Sequence[bytes]) -> None:
+    def read_here(self, keys: Sequence[bytes], known: Any = None) -> None:
         """Say that it is to be waited for."""
+        if self.here:
+            raise StoreFailed(store="test", operation="read")
 
     def held_here(self, keys: Sequence[bytes]) -> None:
         """Say so here, too."""
@@ -182,6 +173,24 @@ async def test_a_ledger_that_cannot_be_read_costs_the_context_not_the_request(
         "sidecar",
     )
     assert told.last.sidecar_mutations == 1
+
+
+@pytest.mark.parametrize("on_error", ["open", "closed"])
+async def test_a_fault_of_what_is_asked_at_once_is_counted_and_costs_nothing(
+    told: Told, source: FixedSource, on_error: str
+) -> None:
+    ledger, config = BrokenLedger(), make_config(on_error=on_error)
+    runtime = make_runtime(config, told, sources=[source], ledger=ledger)
+    talk = conversation(runtime) >> request(BODY) << upstream_gets(with_block(ASK, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+    ledger.here = True
+    later = [*ASK, tool_use("t"), tool_result("t", "9 km")]
+
+    talk = conversation(runtime) >> request(anthropic_body(later))
+    talk <<= upstream_gets(with_block(later, 0))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert told.faults == [("recall", "store_failed")]
 
 
 async def test_a_ledger_that_cannot_be_read_refuses_where_the_route_is_closed(
@@ -250,7 +259,7 @@ class BrokenEstimates(Estimates):
 class OddLedger:
     """A ledger that fails in a way its port does not know."""
 
-    def read_here(self, keys: Sequence[bytes]) -> None:
+    def read_here(self, keys: Sequence[bytes], known: Any = None) -> None:
         """Say that it is to be waited for."""
 
     def held_here(self, keys: Sequence[bytes]) -> None:

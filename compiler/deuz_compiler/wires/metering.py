@@ -31,6 +31,12 @@ Headers = Sequence[tuple[bytes, bytes]]
 EMPTY_VALUES = (b"", b"null", b'""', b"[]", b"{}")
 """Raw JSON values that carry nothing."""
 
+ERROR_NAME = b"error"
+"""An event of this name is an error, whatever its data are: they need be no JSON."""
+
+NAMED_ERRORS = b"event: error\0event:error\0"
+"""How one begins, as words for `holds`."""
+
 LONGEST_EMPTY = 4
 """Bytes of the longest of these: a longer value carries something."""
 

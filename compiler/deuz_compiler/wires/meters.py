@@ -9,6 +9,7 @@ import msgspec
 
 from deuz_compiler.wires.framing import SERVER_SENT, Framing
 from deuz_compiler.wires.metering import (
+    ERROR_NAME,
     UNREADABLE,
     Headers,
     Notes,
@@ -125,8 +126,12 @@ class StreamMeter:
     def _read(self, block: bytes) -> None:
         try:
             event = self._framing.read(block)
-            if event is not None:
-                self._has_events = True
+            if event is None:
+                return
+            self._has_events = True
+            if event.name == ERROR_NAME:
+                self._notes.add_error(event.data)
+            else:
                 self._wire.read_event(self._notes, event)
         except UNREADABLE:
             self._notes.faults += 1

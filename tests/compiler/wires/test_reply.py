@@ -5,6 +5,8 @@ import httpx2
 import msgspec
 import openai
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deuz_compiler.wires.metering import ReplyFacts
 from deuz_compiler.wires.meters import BodyMeter, StreamMeter
@@ -14,6 +16,7 @@ from deuz_compiler.wires.reply import (
     error_event,
     open_meter,
 )
+from deuz_testing.streams import STREAMS, Stream
 
 WIRES = ("anthropic", "openai_chat", "openai_responses")
 
@@ -36,6 +39,54 @@ def test_silent_meter_holds_nothing_back() -> None:
 
     assert meter.decisive == "content"
     assert meter.close() == ReplyFacts()
+
+
+EVENT_STREAMS = [stream for stream in STREAMS.values() if stream.is_event_stream]
+SAID_BADLY = [
+    b'{"message":"no room","code":400}',
+    b'{"message" : "no room"}',
+    b"no room",
+]
+
+
+@pytest.mark.parametrize("begin", [b"event: error", b"event:error"])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("said", SAID_BADLY)
+@pytest.mark.parametrize("stream", EVENT_STREAMS, ids=lambda stream: stream.wire)
+def test_error_told_by_its_events_name_alone_is_kept(
+    stream: Stream, said: bytes, line_end: bytes, begin: bytes
+) -> None:
+    failed = begin + b"\ndata: " + said + b"\n\n"
+    chunks = [piece.replace(b"\n", line_end) for piece in (stream.begin, failed)]
+    alone, behind = (open_meter(stream.wire, is_event_stream=True) for _ in range(2))
+
+    alone.feed(chunks[1])
+    for chunk in chunks:
+        behind.feed(chunk)
+
+    assert alone.decisive == "error"
+    assert alone.close().error_body == behind.close().error_body == said
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+@given(cuts=st.lists(st.integers(0, 600), max_size=6), again=st.integers(0, 30))
+def test_a_stream_tells_the_same_however_it_is_cut(
+    stream: Stream, cuts: list[int], again: int
+) -> None:
+    said = stream.begin + stream.end + stream.begin * again
+    plain = open_meter(
+        stream.wire, is_event_stream=stream.is_event_stream, keep_text=True
+    )
+    cut = open_meter(stream.wire, is_event_stream=stream.is_event_stream)
+
+    # With the text wanted each event is read, and at once.
+    plain.feed(said)
+    ends = [*sorted(cuts), len(said)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        cut.feed(said[start:end])
+
+    assert cut.close() == msgspec.structs.replace(plain.close(), text=None)
+    assert cut.decisive == plain.decisive
 
 
 @pytest.mark.parametrize("wire", [*WIRES, "other"])

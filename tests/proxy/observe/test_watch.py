@@ -1,10 +1,17 @@
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_proxy.observe.watch import Watch
+from deuz_proxy.observe.watch import _USUAL, Watch
+from deuz_proxy.serve import serve_call
+from deuz_testing.bodies import anthropic_body
+from deuz_testing.conversation import ASK, anthropic_answer
+from deuz_testing.line import Told, make_config, make_runtime
+from deuz_testing.scripted import GivenClient, GivenRequest, ScriptedUpstreams
 
 
 class Clock:
@@ -161,3 +168,18 @@ def test_any_way_is_what_is_added_up_step_by_step(
         (*expected, "total"),
         (*expected.values(), sum(expected.values())),
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_here"), [("observe", False), ("observe", True), ("compile", True)]
+)
+async def test_the_line_goes_the_usual_way(mode: str, is_here: bool) -> None:
+    """Else each request would be added up in the long way, and nothing would tell."""
+    upstreams = ScriptedUpstreams()
+    runtime = make_runtime(make_config(mode=mode), Told(), upstreams=upstreams)
+    watch = Watch(runtime.monotonic)
+    upstreams.answers.put_nowait(replace(anthropic_answer(), is_here=is_here))
+
+    await serve_call(GivenRequest(anthropic_body(ASK)), GivenClient(), runtime, watch)
+
+    assert watch._stages == _USUAL

@@ -8,7 +8,13 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.wires.metering import ABSENT, Notes, WireReplies, is_filled
+from deuz_compiler.wires.metering import (
+    ABSENT,
+    NAMED_ERRORS,
+    Notes,
+    WireReplies,
+    is_filled,
+)
 from deuz_compiler.wires.scanner import holds
 from deuz_compiler.wires.sse import ServerEvent
 
@@ -44,6 +50,7 @@ class _Event(msgspec.Struct):
 _EVENT = msgspec.json.Decoder(_Event)
 _BODY = msgspec.json.Decoder(_Message)
 
+_TELLING = b'message_\0"error"\0' + NAMED_ERRORS
 _TEXTUAL_BLOCKS = ("text", "thinking", "redacted_thinking")
 
 
@@ -59,14 +66,14 @@ def error_event(status: int, code: str, message: str) -> bytes:
 
 
 def _is_plain(chunk: bytes) -> bool:
-    return not holds(chunk, 0, len(chunk), b'message_\0"error"\0')
+    return not holds(chunk, 0, len(chunk), _TELLING)
 
 
 def _read_event(notes: Notes, event: ServerEvent) -> None:
     if event.name == b"ping":
         return
     found = _EVENT.decode(event.data)
-    if found.type == "error" or event.name == b"error" or is_filled(found.error):
+    if found.type == "error" or is_filled(found.error):
         notes.add_error(event.data)
     elif found.content_block is not None:
         _read_block(notes, found.content_block)

@@ -13,6 +13,7 @@ from deuz_compiler.wires.chat_usage import decode_report
 from deuz_compiler.wires.metering import (
     ABSENT,
     LONGEST_EMPTY,
+    NAMED_ERRORS,
     Notes,
     WireReplies,
     is_filled,
@@ -61,7 +62,7 @@ _COMPLETION = msgspec.json.Decoder(_Completion)
 
 _DONE = b"[DONE]"
 # What no event of content has. In a text, quotes are escaped.
-_TELLING = b'"error"\0[DONE]\0"timings"\0'
+_TELLING = b'"error"\0[DONE]\0"timings"\0' + NAMED_ERRORS
 
 
 def error_body(_status: int, code: str, message: str) -> bytes:
@@ -101,7 +102,7 @@ def _read_event(notes: Notes, event: ServerEvent) -> None:
         notes.add_end()
         return
     found = _COMPLETION.decode(event.data)
-    if is_filled(found.error) or found.kind == "error" or event.name == b"error":
+    if is_filled(found.error) or found.kind == "error":
         notes.add_error(event.data)
         return
     _read_completion(notes, found)

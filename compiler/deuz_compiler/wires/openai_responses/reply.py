@@ -9,7 +9,13 @@ Rules:
 
 import msgspec
 
-from deuz_compiler.wires.metering import ABSENT, Notes, WireReplies, is_filled
+from deuz_compiler.wires.metering import (
+    ABSENT,
+    NAMED_ERRORS,
+    Notes,
+    WireReplies,
+    is_filled,
+)
 from deuz_compiler.wires.scanner import holds
 from deuz_compiler.wires.sse import ServerEvent
 
@@ -58,6 +64,8 @@ _TERMINAL = (
     "response.cancelled",
 )
 _SHELLS = ("message", "reasoning")
+# Every terminal event carries the response object; in text the quotes are escaped.
+_TELLING = b'"response"\0"error"\0' + NAMED_ERRORS
 
 
 def error_body(_status: int, code: str, message: str) -> bytes:
@@ -79,15 +87,14 @@ def _error(code: str, message: str) -> dict[str, str | None]:
 
 
 def _is_plain(chunk: bytes) -> bool:
-    # Every terminal event carries the response object; in text the quotes are escaped.
-    return not holds(chunk, 0, len(chunk), b'"response"\0"error"\0')
+    return not holds(chunk, 0, len(chunk), _TELLING)
 
 
 def _read_event(notes: Notes, event: ServerEvent) -> None:
     if event.data == b"[DONE]":
         return
     found = _EVENT.decode(event.data)
-    if found.type == "error" or event.name == b"error" or is_filled(found.error):
+    if found.type == "error" or is_filled(found.error):
         notes.add_error(event.data)
     elif found.response is not None:
         _read_lifecycle(notes, found.type, found.response, event.data)

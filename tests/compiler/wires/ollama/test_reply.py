@@ -49,6 +49,28 @@ def test_lines_of_words_are_passed_over_behind_the_first() -> None:
     assert (facts.usage, facts.text) == (Usage(input_uncached=26, output=9), None)
 
 
+@pytest.mark.parametrize("colon", [":", ": ", " : ", ":\t"])
+def test_the_last_line_is_found_however_it_is_spaced(colon: str) -> None:
+    last = json.dumps({"model": "llama3", **DONE}, separators=(",", colon)).encode()
+
+    facts = meter(said("a", done=False), last + b"\n", keep_text=False)
+
+    assert (facts.usage, facts.finish_reason) == (
+        Usage(input_uncached=26, output=9),
+        "stop",
+    )
+
+
+def test_an_object_of_several_lines_is_not_taken_for_two() -> None:
+    last = b'{"message":{"role":"assistant"}\n,"done":true,"eval_count":9}\n'
+    cut = last.index(b'\n,"done"') + 1
+    first, many = said("a", done=False), said("b", done=False) * 100
+
+    facts = meter(first, many + last[:cut], last[cut:], keep_text=False)
+
+    assert (facts.usage, facts.is_complete) == (Usage(output=9), True)
+
+
 @pytest.mark.parametrize("wire", ["ollama_chat", "ollama_generate"])
 def test_a_whole_answer_is_read_like_a_line(wire: str) -> None:
     body = json.dumps({"model": "llama3", "response": "Hello", **DONE}, indent=2)
