@@ -1,16 +1,23 @@
-"""Request bodies for tests: plain builders, and strategies for odd layouts.
-
-The strategies write JSON themselves: blanks, escapes, number spellings and key orders
-that no encoder would give, as real clients have them in sum.
-"""
+"""Request bodies for tests: plain builders, and strategies for odd layouts."""
 
 import json
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 
-BLANKS = st.sampled_from(["", " ", "\n", "\t", "  ", "\r\n  "])
+from deuz_testing.layouts import (
+    DICE,
+    blank,
+    is_heads,
+    joined,
+    odd_body,
+    odd_object,
+    odd_string,
+    odd_value,
+    unknown_members,
+)
 
 
 def compact(value: object) -> bytes:
@@ -58,86 +65,39 @@ def chat_result(call_id: str, text: str) -> dict[str, Any]:
 
 
 @st.composite
-def odd_strings(draw: st.DrawFn) -> str:
-    """Return a JSON string literal, escaped in one of the legal ways."""
-    text = draw(st.text(max_size=12))
-    is_ascii = draw(st.booleans())
-    literal = json.dumps(text, ensure_ascii=is_ascii)
-    try:
-        literal.encode()
-    except UnicodeEncodeError:
-        literal = json.dumps(text, ensure_ascii=True)
-    return literal.replace("/", "\\/") if draw(st.booleans()) else literal
-
-
-ODD_NUMBERS = st.sampled_from(
-    ["1.0", "1e3", "-0", "1234567890123456789012345", "0.30000000000000004", "2"]
-)
-
-
-@st.composite
-def odd_values(draw: st.DrawFn, depth: int = 2) -> str:
-    """Return any JSON value as text, in an odd layout."""
-    leaf = st.one_of(
-        odd_strings(), ODD_NUMBERS, st.sampled_from(["true", "false", "null"])
-    )
-    if depth == 0 or draw(st.booleans()):
-        return draw(leaf)
-    inner = [draw(odd_values(depth=depth - 1)) for _ in range(draw(st.integers(0, 3)))]
-    if draw(st.booleans()):
-        return "[" + _joined(draw, inner) + "]"
-    members = [f'"k{i}"{draw(BLANKS)}:{draw(BLANKS)}{v}' for i, v in enumerate(inner)]
-    return "{" + _joined(draw, members) + "}"
-
-
-def _joined(draw: st.DrawFn, pieces: Sequence[str]) -> str:
-    text = draw(BLANKS)
-    for position, piece in enumerate(pieces):
-        comma = f"{draw(BLANKS)},{draw(BLANKS)}" if position else ""
-        text += comma + piece
-    return text + draw(BLANKS)
+def odd_values(draw: st.DrawFn) -> str:
+    """Draw any JSON value as text, in an odd layout."""
+    return odd_value(draw(DICE))
 
 
 @st.composite
 def odd_objects(draw: st.DrawFn, members: Mapping[str, str]) -> str:
-    """Return an object with these members (JSON texts) and others, in any order."""
-    extra = {f"x_{i}": draw(odd_values()) for i in range(draw(st.integers(0, 2)))}
-    names = draw(st.permutations(sorted({**members, **extra})))
-    every = {**members, **extra}
-    return (
-        "{"
-        + _joined(
-            draw,
-            [f'"{n}"{draw(BLANKS)}:{draw(BLANKS)}{every[n]}' for n in names],
-        )
-        + "}"
-    )
+    """Draw an object with these members (JSON texts) and others, in any order."""
+    return odd_object(draw(DICE), members)
 
 
-@st.composite
-def odd_messages(draw: st.DrawFn, role: str) -> str:
+def _odd_message(dice: Random, role: str) -> str:
     """Return one message of the role, its content a string or a list of text."""
-    text = draw(odd_strings())
-    block = draw(odd_objects({"type": '"text"', "text": text}))
-    content = text if draw(st.booleans()) else f"[{draw(BLANKS)}{block}]"
-    return draw(odd_objects({"role": f'"{role}"', "content": content}))
+    text = odd_string(dice)
+    if is_heads(dice):
+        block = odd_object(dice, {"type": '"text"', "text": text})
+        text = f"[{blank(dice)}{block}]"
+    return odd_object(dice, {"role": f'"{role}"', "content": text})
 
 
 @st.composite
 def odd_bodies(draw: st.DrawFn) -> bytes:
-    """Return a request body in an odd layout that ends with a user's turn."""
-    steps = draw(st.integers(0, 3))
+    """Draw a request body in an odd layout that ends with a user's turn."""
+    steps, dice = draw(st.integers(0, 3)), draw(DICE)
     roles = ["user", "assistant"] * steps + ["user"]
-    messages = [draw(odd_messages(role)) for role in roles]
+    messages = [_odd_message(dice, role) for role in roles]
     members = {
         "model": '"m-1"',
-        "messages": "[" + _joined(draw, messages) + "]",
-        "max_tokens": draw(st.sampled_from(["1", "1024", "null"])),
+        "messages": "[" + joined(dice, messages) + "]",
+        "max_tokens": dice.choice(("1", "1024", "null")),
     }
-    if draw(st.booleans()):
-        members["tools"] = draw(odd_values())
-    if draw(st.booleans()):
-        members["system"] = draw(odd_strings())
-    mark = draw(st.sampled_from([b"", b"\xef\xbb\xbf"]))
-    tail = draw(st.sampled_from([b"", b"\n", b" \r\n"]))
-    return mark + draw(odd_objects(members)).encode() + tail
+    if is_heads(dice):
+        members["tools"] = odd_value(dice)
+    if is_heads(dice):
+        members["system"] = odd_string(dice)
+    return odd_body(dice, {**members, **unknown_members(dice)})

@@ -18,7 +18,7 @@ from deuz_compiler.wires.parts import (
 )
 from deuz_testing.bodies import compact
 from deuz_testing.specimens.form import Json, Specimens
-from deuz_testing.specimens.talks import WORDS, odd
+from deuz_testing.specimens.talks import WORDS, odd_texts
 
 
 def parts_of(s: Specimens, *turns: Json) -> list[Part]:
@@ -31,7 +31,7 @@ def test_a_part_tells_its_text_and_where_it_stands(
 ) -> None:
     turns = [s.said(words), s.listed(words), s.pictured(words), s.answered(words)]
     for turn in turns:
-        raw = odd(data.draw, turn).encode()
+        raw = data.draw(odd_texts(turn)).encode()
         parts = read_parts(s.wire, raw)
 
         assert (parts[0].kind, parts[0].text) == (TEXT, words)
@@ -67,7 +67,7 @@ def test_a_stub_takes_a_results_content_and_nothing_else(
     s: Specimens, words: str, data: st.DataObject
 ) -> None:
     for turn in s.resulted(["a"], words):
-        raw = odd(data.draw, turn).encode()
+        raw = data.draw(odd_texts(turn)).encode()
         (part,) = read_parts(s.wire, raw)
 
         assert raw[: part.start] + raw[part.end :] == _without(

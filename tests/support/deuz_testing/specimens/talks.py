@@ -1,46 +1,64 @@
 """Conversations and bodies of any wire, drawn, in layouts that no encoder gives."""
 
-import json
-from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
 
-from deuz_testing.bodies import BLANKS, compact, odd_values
+from deuz_testing.bodies import compact
+from deuz_testing.layouts import (
+    DICE,
+    is_heads,
+    laid_out,
+    odd_body,
+    unknown_members,
+    words,
+)
 from deuz_testing.specimens.form import Json, Specimens, Turns
 
-Draw = Callable[[st.SearchStrategy[Any]], Any]
-WORDS = st.text('ab \n\\/"<&\u00e9\U0001f600', min_size=1, max_size=30).map("w".__add__)
+LETTERS = 'ab \n\\/"<&\u00e9\U0001f600'
+WORDS = st.text(LETTERS, min_size=1, max_size=30).map("w".__add__)
 
 
 @st.composite
 def talks(draw: st.DrawFn, s: Specimens, *, most_steps: int = 5) -> Turns:
     """Draw a legal conversation that ends with a fresh question of the user."""
+    steps = draw(st.integers(0, most_steps))
+    return _talk(draw(DICE), s, steps)
+
+
+def _talk(dice: Random, s: Specimens, steps: int) -> Turns:
     turns: Turns = []
-    if s.opening is not None and draw(st.booleans()):
-        turns.append(s.opening(draw(WORDS)))
-    for number in range(draw(st.integers(0, most_steps))):
-        turns += draw(_exchanges(s, number))
-    asks = draw(st.sampled_from([s.said, s.listed, s.pictured]))
-    return [*turns, asks(draw(WORDS))]
+    if s.opening is not None and is_heads(dice):
+        turns.append(s.opening(_words(dice)))
+    for number in range(steps):
+        turns += _exchange(dice, s, number)
+    return [*turns, _question(dice, s)]
 
 
-@st.composite
-def _exchanges(draw: st.DrawFn, s: Specimens, number: int) -> Turns:
-    """Draw a question, perhaps rounds of tools, and an answer."""
-    asks = draw(st.sampled_from([s.said, s.listed, s.pictured]))
-    turns = [asks(draw(WORDS))]
-    if s.ruled is not None and draw(st.integers(0, 3)) == 0:
-        turns.append(s.ruled(draw(WORDS)))
-    for round_number in range(draw(st.integers(0, 2))):
-        count = draw(st.integers(1, 3))
+def _exchange(dice: Random, s: Specimens, number: int) -> Turns:
+    """Return a question, perhaps rounds of tools, and an answer."""
+    turns = [_question(dice, s)]
+    if s.ruled is not None and dice.randrange(4) == 0:
+        turns.append(s.ruled(_words(dice)))
+    for round_number in range(dice.randint(0, 2)):
+        count = dice.randint(1, 3)
         ids = [f"call_{number}_{round_number}_{n}" for n in range(count)]
         turns += s.called(ids)
-        turns += s.resulted(ids, draw(WORDS) * draw(st.integers(1, 20)))
-    if draw(st.booleans()):
-        return [*turns, *s.thought(draw(WORDS), draw(WORDS))]
-    answers = draw(st.sampled_from([s.answered, s.answered_listed]))
-    return [*turns, answers(draw(WORDS))]
+        turns += s.resulted(ids, _words(dice) * dice.randint(1, 20))
+    if is_heads(dice):
+        return [*turns, *s.thought(_words(dice), _words(dice))]
+    answers = dice.choice((s.answered, s.answered_listed))
+    return [*turns, answers(_words(dice))]
+
+
+def _question(dice: Random, s: Specimens) -> dict[str, Any]:
+    asks = dice.choice((s.said, s.listed, s.pictured))
+    return asks(_words(dice))
+
+
+def _words(dice: Random) -> str:
+    return words(dice, LETTERS, most=30)
 
 
 @st.composite
@@ -50,50 +68,23 @@ def odd_bodies(draw: st.DrawFn, s: Specimens) -> tuple[bytes, Turns]:
     Members stand in any order, with unknown ones among them, odd numbers, blanks and
     escapes, a byte order mark before and blanks behind.
     """
-    turns = draw(talks(s, most_steps=2))
-    members = {name: odd(draw, value) for name, value in s.head.items()}
-    members[s.history] = odd(draw, turns)
-    if draw(st.booleans()):
-        members["tools"] = odd(draw, s.tools)
-    if s.instructed is not None and draw(st.booleans()):
-        for name, value in s.instructed(draw(WORDS)).items():
-            members[name] = odd(draw, value)
-    for number in range(draw(st.integers(0, 2))):
-        members[f"x_{number}"] = draw(odd_values())
-    order = draw(st.permutations(sorted(members)))
-    pieces = [f"{odd(draw, name)}{_blank(draw)}:{members[name]}" for name in order]
-    mark = draw(st.sampled_from([b"", b"\xef\xbb\xbf"]))
-    tail = draw(st.sampled_from([b"", b"\n", b" \r\n"]))
-    return mark + ("{" + _joined(draw, pieces) + "}").encode() + tail, turns
+    steps, dice = draw(st.integers(0, 2)), draw(DICE)
+    turns = _talk(dice, s, steps)
+    members = {**s.head, s.history: turns}
+    if is_heads(dice):
+        members["tools"] = s.tools
+    if s.instructed is not None and is_heads(dice):
+        members |= s.instructed(_words(dice))
+    written = {name: laid_out(dice, value) for name, value in members.items()}
+    return odd_body(dice, {**written, **unknown_members(dice)}), turns
 
 
-def odd(draw: Draw, value: Json) -> str:
-    """Return the value as JSON in an odd layout; objects get members nobody knows."""
-    if isinstance(value, str):
-        literal = json.dumps(value, ensure_ascii=draw(st.booleans()))
-        return literal.replace("/", "\\/") if draw(st.booleans()) else literal
-    if isinstance(value, list):
-        return "[" + _joined(draw, [odd(draw, each) for each in value]) + "]"
-    if not isinstance(value, dict):
-        return json.dumps(value)
-    pieces = [
-        f'"{n}"{_blank(draw)}:{_blank(draw)}{odd(draw, v)}' for n, v in value.items()
-    ]
-    return "{" + _joined(draw, pieces) + "}"
+@st.composite
+def odd_texts(draw: st.DrawFn, value: Json) -> str:
+    """Draw a layout of a JSON value."""
+    return laid_out(draw(DICE), value)
 
 
 def plain(s: Specimens, history: Json, **members: Any) -> bytes:
     """Return a body as the SDKs write it."""
     return compact(s.body(history, **members))
-
-
-def _blank(draw: Draw) -> str:
-    return str(draw(BLANKS))
-
-
-def _joined(draw: Draw, pieces: list[str]) -> str:
-    text = _blank(draw)
-    for position, piece in enumerate(pieces):
-        comma = f"{_blank(draw)},{_blank(draw)}" if position else ""
-        text += comma + piece
-    return text + _blank(draw)
