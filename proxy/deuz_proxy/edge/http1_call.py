@@ -201,7 +201,7 @@ class Http1Client:
         head = self._begun(status, reason, lines)
         if self._left_bytes is not None:
             connection.letters.keep(asked, headers, head)
-        return self.write(first, head=head)
+        return self._send(first, ahead=head)
 
     def _start_alike(self, head: bytes, stated_bytes: int, first: bytes) -> None:
         """Send a head that is known, and the first of so many bytes behind it."""
@@ -230,25 +230,13 @@ class Http1Client:
         """
         await self._connection.outlet.drain()
 
-    def write(self, chunk: bytes, *, head: bytes = b"") -> bool:
+    def write(self, chunk: bytes) -> bool:
         """Send bytes of the body; tell whether they wait for the client to read.
-
-        `head` goes ahead of them.
 
         Raises:
             ConnectionResetError: the connection has ended.
         """
-        connection, length = self._connection, len(chunk)
-        if not length or not self._has_body:
-            chunk = b""
-        elif self._is_chunked:
-            chunk = b"%x\r\n%b\r\n" % (length, chunk)
-        elif self._left_bytes is not None:
-            self._left_bytes -= length
-        if connection.transport.is_closing():
-            raise ConnectionResetError
-        connection.sender.send(chunk, ahead=head)
-        return connection.outlet.is_paused
+        return self._send(chunk)
 
     def finish(self) -> None:
         """End the body."""
@@ -299,6 +287,20 @@ class Http1Client:
     def _begun(self, status: int, reason: str, lines: Lines) -> bytes:
         self._check()
         return head_bytes(status, reason.encode("latin-1"), lines)
+
+    def _send(self, chunk: bytes, *, ahead: bytes = b"") -> bool:
+        """Frame bytes of the body, send them, and tell whether they wait."""
+        connection, length = self._connection, len(chunk)
+        if not length or not self._has_body:
+            chunk = b""
+        elif self._is_chunked:
+            chunk = b"%x\r\n%b\r\n" % (length, chunk)
+        elif self._left_bytes is not None:
+            self._left_bytes -= length
+        if connection.transport.is_closing():
+            raise ConnectionResetError
+        connection.sender.send(chunk, ahead=ahead)
+        return connection.outlet.is_paused
 
     def _check(self) -> None:
         """Take note that the answer begins, if it still can."""

@@ -4,6 +4,7 @@ Rules:
 - Each write wakes who reads at the other end, if it sleeps. Of many in a row only the
   first finds it asleep.
 - Where a turn has one thing to do, nothing is to be waited for.
+- Nor is it long where there is much to do: a few that wait go out together at once.
 - What is held is small, and leaves ahead of all that is written or ended behind it.
 """
 
@@ -14,6 +15,9 @@ from deuz_proxy.edge.answers import as_sidecar_error
 
 # Below it, one copy is cheaper than a second buffer to write.
 JOINED_BYTES = 2**14
+# Of 64 streams an event took 0.86 times as long through us as through a plain relay on
+# aiohttp, and 1.23 times where all waited for the end; one by one each cost half more.
+MOST_WAITING = 8
 
 
 class Turn:
@@ -35,10 +39,15 @@ class Turn:
         self._arrived += 1
 
     def add(self, leave: Callable[[], None]) -> None:
-        """Call this at the end of the turn: with the next one, ahead of its tasks."""
+        """Call this at the end of the turn, or as soon as some wait.
+
+        The end is the begin of the next one, ahead of its tasks.
+        """
         if not self._leaving:
             self.loop.call_soon(self._end)
         self._leaving.append(leave)
+        if len(self._leaving) == MOST_WAITING:
+            self._end()
 
     def _begin(self) -> None:
         self.is_busy = self._arrived > 1
@@ -78,15 +87,11 @@ class Sender:
             self._held = b""
             self._transport.write(held + data)
         else:
-            if not self._held:
-                self._turn.add(self.flush)
-            self._held = held + data
+            self._wait(held + data)
 
     def hold(self, data: bytes) -> None:
         """Send these bytes with what follows in this turn, or at its end."""
-        if not self._held:
-            self._turn.add(self.flush)
-        self._held += data
+        self._wait(self._held + data)
 
     def flush(self) -> None:
         """Send what is held."""
@@ -98,3 +103,9 @@ class Sender:
         """End the connection behind what is held."""
         self.flush()
         self._transport.close()
+
+    def _wait(self, data: bytes) -> None:
+        # Ahead of the call, which may be what sends it.
+        is_first, self._held = not self._held, data
+        if is_first:
+            self._turn.add(self.flush)

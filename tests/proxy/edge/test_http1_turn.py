@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deuz_proxy.edge.http1_turn import JOINED_BYTES, Sender, Turn
+from deuz_proxy.edge.http1_turn import JOINED_BYTES, MOST_WAITING, Sender, Turn
 
 ON_BOTH_LOOPS = True
 
@@ -86,6 +86,22 @@ async def test_what_many_send_in_a_busy_turn_leaves_behind_it_in_one_write_each(
     assert [wire.writes for _, wire in ways] == [[b"headbodyend"]] * 3
 
 
+async def test_no_more_than_a_few_wait_for_the_end_of_a_busy_turn() -> None:
+    turn = await busy()
+    ways = [sender(turn) for _ in range(MOST_WAITING + 1)]
+    for way, _ in ways:
+        way.send(b"event")
+    *first, last = [wire for _, wire in ways]
+    assert [wire.writes for wire in first] == [[b"event"]] * MOST_WAITING
+    assert last.writes == []
+    ways[0][0].send(b"next")
+
+    await asyncio.sleep(0)
+
+    assert first[0].writes == [b"event", b"next"]
+    assert last.writes == [b"event"]
+
+
 async def test_what_is_held_leaves_at_the_end_of_the_turn_or_with_what_follows() -> (
     None
 ):
@@ -146,30 +162,32 @@ async def test_one_that_fails_holds_up_nobody(
 
 SENT = st.lists(
     st.tuples(
+        st.integers(0, MOST_WAITING),
         st.sampled_from(["send", "hold", "flush", "turn"]),
         st.sampled_from([b"", b"a", b"head", b"x" * (JOINED_BYTES - 2), b"y" * 40_000]),
         st.sampled_from([b"", b"status\r\n"]),
         st.integers(0, 3),
     ),
-    max_size=12,
+    max_size=24,
 )
 
 
 @given(SENT)
 def test_bytes_go_out_in_the_order_they_were_given(
-    sent: list[tuple[str, bytes, bytes, int]],
+    sent: list[tuple[int, str, bytes, bytes, int]],
 ) -> None:
     async def run() -> None:
         turn = Turn(asyncio.get_running_loop())
-        way, wire = sender(turn)
-        given = b""
-        for what, data, ahead, arrivals in sent:
+        ways = [sender(turn) for _ in range(MOST_WAITING + 1)]
+        given = [b""] * len(ways)
+        for at, what, data, ahead, arrivals in sent:
+            way, _ = ways[at]
             if what == "send":
                 way.send(data, ahead=ahead)
-                given += ahead + data
+                given[at] += ahead + data
             elif what == "hold":
                 way.hold(data)
-                given += data
+                given[at] += data
             elif what == "flush":
                 way.flush()
             else:
@@ -177,6 +195,6 @@ def test_bytes_go_out_in_the_order_they_were_given(
                     turn.arrive()
                 await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert b"".join(wire.writes) == given
+        assert [b"".join(wire.writes) for _, wire in ways] == given
 
     asyncio.run(run())
