@@ -1,15 +1,20 @@
 """What commands print and read: real processes, with streams that misbehave."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from deuz_proxy.console import output_words
+from deuz_testing.mcp_servers import free_port
+from deuz_testing.waiting import WAIT_SECONDS, block_until
 
 COMMAND = [sys.executable, "-m", "deuz_proxy"]
 BODY = '{"model":"m","messages":[{"role":"user","content":"x"}]}\n'
@@ -85,8 +90,10 @@ def test_a_sidecar_serves_on_when_nobody_reads_what_it_says(
     closed: str, tmp_path: Path
 ) -> None:
     file, seen = tmp_path / "deuz.yaml", tmp_path / "seen"
-    addresses = 'listen: 127.0.0.1:0\nadmin: {listen: "127.0.0.1:0"}\n'
-    file.write_text(addresses)
+    # Nobody reads the address of a free port.
+    admin = f"127.0.0.1:{free_port()}"
+    config = f'listen: 127.0.0.1:0\nadmin: {{listen: "{admin}"}}\n'
+    file.write_text(config)
     read_end, write_end = os.pipe()
     os.close(read_end)
     with seen.open("wb") as other:
@@ -98,14 +105,28 @@ def test_a_sidecar_serves_on_when_nobody_reads_what_it_says(
         )
     os.close(write_end)
 
-    # A reload says something; whoever cannot be heard must not end for it.
-    for number in range(2):
-        file.write_text(f"{addresses}# {number}\n")
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(3)
+    # A reload says something; whoever cannot be heard must not end for it. What the
+    # first says is said by the time that the second is in force.
+    block_until(lambda: drain_seconds(admin) is not None)
+    for drain in (7, 8):
+        file.write_text(f"{config}limits: {{drain_seconds: {drain}}}\n")
+        process.send_signal(signal.SIGHUP)
+        block_until(lambda wanted=drain: drain_seconds(admin) == wanted)  # type: ignore[misc]
 
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(WAIT_SECONDS) == 0
+
+
+def drain_seconds(admin: str) -> float | None:
+    """Return what the config in force says; none where nobody answers."""
+    try:
+        with urllib.request.urlopen(
+            f"http://{admin}/api/v1/config", timeout=WAIT_SECONDS
+        ) as answer:
+            seconds: float = json.load(answer)["limits"]["drain_seconds"]
+    except (urllib.error.URLError, ConnectionError):
+        return None
+    return seconds
 
 
 def test_only_failures_of_writing_are_told_as_the_outputs() -> None:

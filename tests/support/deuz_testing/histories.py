@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from functools import partial
+from random import Random
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from deuz_compiler.wires.openai_responses import parts as openai_responses_parts
 from deuz_compiler.wires.parts import ReadParts
 from deuz_compiler.wires.requests import lift
 from deuz_compiler.wires.turns import Turn, Turns
+from deuz_testing.layouts import DICE, is_heads, words
 
 Message = dict[str, Any]
 RESPONSES = "openai_responses"
@@ -223,30 +225,35 @@ _ROUNDS = {
 }
 
 
+_LETTERS = "abc \n<&\u00e9\U0001f600"
+
+
 @st.composite
 def conversations(draw: st.DrawFn, wire: str) -> list[Message]:
     """Draw a legal conversation of plain exchanges, tool rounds and system turns."""
-    text = st.text("abc \n<&\u00e9\U0001f600", min_size=1, max_size=60)
-    words = text.map(lambda drawn: "w" + drawn)
+    steps, dice = draw(st.integers(0, 12)), draw(DICE)
     messages: list[Message] = []
     if wire != "anthropic":
-        messages.append({"role": "system", "content": draw(words)})
-    messages.append({"role": "user", "content": draw(words)})
-    for number in range(draw(st.integers(0, 12))):
-        kind = draw(st.sampled_from(["tools", "tools", "say", "ask", "rules"]))
+        messages.append({"role": "system", "content": _words(dice)})
+    messages.append({"role": "user", "content": _words(dice)})
+    for number in range(steps):
+        kind = dice.choice(("tools", "tools", "say", "ask", "rules"))
         if kind == "tools":
-            ids = [f"c{number}_{n}" for n in range(draw(st.integers(1, 3)))]
-            result = draw(words) * draw(st.integers(1, 40))
-            think = draw(st.sampled_from(["", "a thought"]))
-            messages += tool_round(wire, ids, result, think)
+            ids = [f"c{number}_{n}" for n in range(dice.randint(1, 3))]
+            result = _words(dice) * dice.randint(1, 40)
+            messages += tool_round(wire, ids, result, dice.choice(("", "a thought")))
         elif kind == "say":
-            messages.append({"role": "assistant", "content": draw(words)})
+            messages.append({"role": "assistant", "content": _words(dice)})
         elif kind == "ask":
-            messages.append({"role": "user", "content": draw(words)})
+            messages.append({"role": "user", "content": _words(dice)})
         elif messages[-1].get("role") == "user":
-            messages.append({"role": "system", "content": draw(words)})
+            messages.append({"role": "system", "content": _words(dice)})
             messages.append({"role": "assistant", "content": "understood"})
     return messages
+
+
+def _words(dice: Random) -> str:
+    return words(dice, _LETTERS, most=60)
 
 
 _ODD_KEYS = (
@@ -299,28 +306,27 @@ _ODD_VALUES: tuple[Any, ...] = (
 @st.composite
 def odd_views(draw: st.DrawFn, wire: str) -> tuple[TurnView, ...]:
     """Draw turns of shapes that no provider takes, but a lifter might pass."""
+    turns, dice = draw(st.integers(0, 8)), draw(DICE)
     views: list[TurnView] = []
-    for _ in range(draw(st.integers(0, 8))):
-        turn = draw(_odd_turns())
-        raw = json.dumps(turn).encode()
+    for _ in range(turns):
+        raw = json.dumps(_odd_turn(dice)).encode()
         place = Turn(
             0,
             len(raw),
-            draw(st.sampled_from(["system", "user", "assistant", "tool"])),
-            is_fresh=draw(st.booleans()),
-            opens_calls=draw(st.booleans()),
-            tokens=draw(st.integers(0, 5_000)),
+            dice.choice(("system", "user", "assistant", "tool")),
+            is_fresh=is_heads(dice),
+            opens_calls=is_heads(dice),
+            tokens=dice.randint(0, 5_000),
             digest=b"",
         )
         views += view_turns([place], raw, partial(READERS[wire]))
     return tuple(views)
 
 
-@st.composite
-def _odd_turns(draw: st.DrawFn) -> Message:
-    turn: Message = {"role": draw(st.sampled_from(["user", "assistant", "tool", 1]))}
-    if draw(st.booleans()):
-        turn["type"] = draw(st.sampled_from(_ODD_TYPES))
-    for key in draw(st.lists(st.sampled_from(_ODD_KEYS[2:]), max_size=4)):
-        turn[key] = draw(st.sampled_from(_ODD_VALUES))
+def _odd_turn(dice: Random) -> Message:
+    turn: Message = {"role": dice.choice(("user", "assistant", "tool", 1))}
+    if is_heads(dice):
+        turn["type"] = dice.choice(_ODD_TYPES)
+    for key in dice.choices(_ODD_KEYS[2:], k=dice.randint(0, 4)):
+        turn[key] = dice.choice(_ODD_VALUES)
     return turn

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from deuz_compiler import ReplyFacts, Usage, open_meter
+from deuz_testing.layouts import DICE
 from deuz_testing.specimens.form import Specimens
 from deuz_testing.specimens.talks import WORDS
 
@@ -26,6 +27,13 @@ def usages(draw: st.DrawFn, s: Specimens) -> Usage:
     }
     told = {name: value for name, value in told.items() if name in s.reports}
     return Usage(input_uncached=draw(COUNTS), output=output, **told)
+
+
+@st.composite
+def cuts(draw: st.DrawFn, length: int) -> list[int]:
+    """Draw the places of up to eight cuts, the two ends among them."""
+    dice = draw(DICE)
+    return sorted(dice.sample(range(length + 1), dice.randint(0, min(8, length + 1))))
 
 
 def negative(name: str) -> dict[str, Any]:
@@ -111,8 +119,7 @@ def test_every_split_of_the_bytes_gives_the_same_facts(
     bodies += [(body, True) for body in (*s.overflow_streams, *s.other_streams)]
     for body, is_stream in bodies:
         expected = metered(s, body, is_stream=is_stream)
-        cuts = sorted(data.draw(st.sets(st.integers(0, len(body)), max_size=8)))
-        bounds = [0, *cuts, len(body)]
+        bounds = [0, *data.draw(cuts(len(body))), len(body)]
         chunks = [body[a:b] for a, b in itertools.pairwise(bounds)]
 
         assert metered(s, *chunks, is_stream=is_stream) == expected
