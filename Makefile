@@ -38,8 +38,9 @@ test: setup
 
 # By file: tests of one file share what they start, a Prometheus or an installed agent.
 # Three on two cores: often one of them waits for an installer or a process to start.
+# Not the files with most tests first, but those that take longest (tests/conftest.py).
 e2e: setup
-	$(PYTHON) -m pytest -m e2e --numprocesses 3 --dist loadfile $(ARGS)
+	$(PYTHON) -m pytest -m e2e --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 deep: setup
 	$(PYTHON) -m pytest -m "not e2e" --hypothesis-profile deep $(ARGS)

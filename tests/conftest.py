@@ -28,6 +28,21 @@ PROGRAMS = {
     "systemd": ("systemd-analyze",),
 }
 
+# Files of `make e2e` that take longest, though some hold few tests. One process runs a
+# whole file: the last of these to start would keep the others waiting.
+LONGEST_FIRST = (
+    "tests/clients/test_clients.py",
+    "tests/e2e/test_conversations_machine.py",
+    "tests/e2e/test_binding_machine.py",
+    "tests/clients/test_agents.py",
+    "tests/e2e/test_replicas.py",
+    "tests/e2e/test_real_engine.py",
+    "tests/e2e/test_workers_end.py",
+    "tests/bench/test_peers.py",
+    "tests/repo/test_docs_code.py",
+    "tests/deploy/test_image.py",
+)
+
 IS_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 # Two cores run the whole suite: a slow example is about the machine, not the code.
@@ -66,6 +81,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     is_needed = "mark.e2e" in collection_path.read_text()
     return None if is_needed else True
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Put the files that take longest before the others, where files are shared out."""
+    if config.getoption("markexpr") == "e2e":
+        places = {ROOT / name: place for place, name in enumerate(LONGEST_FIRST)}
+        items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 def pytest_collection_finish() -> None:
