@@ -32,9 +32,9 @@ PROGRAMS = {
 # whole file: the last of these to start would keep the others waiting.
 LONGEST_FIRST = (
     "tests/clients/test_clients.py",
+    "tests/clients/test_agents.py",
     "tests/e2e/test_conversations_machine.py",
     "tests/e2e/test_binding_machine.py",
-    "tests/clients/test_agents.py",
     "tests/e2e/test_replicas.py",
     "tests/e2e/test_real_engine.py",
     "tests/e2e/test_workers_end.py",

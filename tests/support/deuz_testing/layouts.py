@@ -49,8 +49,24 @@ def words(dice: Random, letters: str, most: int) -> str:
 
 def odd_string(dice: Random) -> str:
     """Return any text as a JSON string."""
-    ranges = dice.choices(POINTS, k=dice.randint(0, 12))
-    return escaped(dice, "".join(chr(dice.randint(*ends)) for ends in ranges))
+    return escaped(dice, any_text(dice, most=12))
+
+
+def any_text(dice: Random, most: int) -> str:
+    """Return a text of up to so many letters of any script, or of none."""
+    ranges = dice.choices(POINTS, k=dice.randint(0, most))
+    return "".join(chr(dice.randint(*ends)) for ends in ranges)
+
+
+@st.composite
+def texts_with(draw: st.DrawFn, pieces: Sequence[str], most: int) -> str:
+    """Draw a text of up to so many pieces, any other text among them."""
+    count, dice = draw(st.integers(0, most)), draw(DICE)
+    drawn = [
+        dice.choice(pieces) if is_heads(dice) else any_text(dice, most=5)
+        for _ in range(count)
+    ]
+    return "".join(drawn)
 
 
 def escaped(dice: Random, text: str) -> str:
