@@ -8,7 +8,7 @@ DEMO ?=
 # Tests start hundreds of processes: without it each would compile the whole program.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo fix check test deep e2e bench ratios dashboards docs mutants pins all
+.PHONY: setup clients demo fix check test deep e2e bench ratios dashboards docs mutants pins all
 
 setup: $(STAMP)
 
@@ -18,6 +18,13 @@ $(STAMP): requirements-dev.txt pyproject.toml compiler/hatch_build.py compiler/d
 	$(PYTHON) -m pip install --quiet --no-deps --requirement requirements-dev.txt
 	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
+
+# What tests of real clients install through npm; without it they do when they come to it.
+clients:
+	mkdir -p .venv/agents
+	cp tests/clients/agents.json .venv/agents/package.json
+	npm install --no-package-lock --no-audit --no-fund --prefix tests/clients
+	npm install --no-package-lock --no-audit --no-fund --prefix .venv/agents
 
 demo: setup
 	$(PYTHON) -m deuz_proxy demo $(DEMO) $(ARGS)
