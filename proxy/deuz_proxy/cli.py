@@ -220,6 +220,9 @@ def _add_provider(
 
 
 def _run(options: argparse.Namespace) -> int:
+    from deuz_proxy.tuning import load_calmly
+
+    load_calmly()
     from deuz_proxy.running import Settings, run_until_stopped
 
     settings = Settings(options.config, options.listen, options.admin, options.workers)

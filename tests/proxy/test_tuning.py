@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deuz_proxy.tuning import raise_file_limit, tune_process
+from deuz_proxy.tuning import load_calmly, raise_file_limit, tune_process
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,13 @@ def test_the_collector_becomes_rare_and_leaves_alone_what_is_there() -> None:
 
     assert gc.get_threshold()[0] >= 10_000
     assert gc.get_freeze_count() > 0
+
+
+def test_while_all_is_loaded_the_collector_is_rare_and_not_off() -> None:
+    load_calmly()
+
+    assert gc.isenabled()
+    assert gc.get_threshold()[0] >= 10_000
 
 
 def test_the_allocator_is_calmed_without_a_word() -> None:

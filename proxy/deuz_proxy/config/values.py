@@ -8,7 +8,6 @@ Rules:
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
@@ -53,6 +52,9 @@ def split_address(text: str) -> tuple[str, int]:
 
 def nearest(word: str, known: Sequence[str]) -> str:
     """Return `; did you mean X?` when one of the known words is close, or nothing."""
+    # Only a mistake pays for it.
+    from difflib import get_close_matches  # noqa: PLC0415
+
     close = get_close_matches(word, known, n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else ""
 
