@@ -33,19 +33,18 @@ from deuz_compiler import (
 from deuz_compiler import read_parts as read_wire_parts
 from deuz_proxy.calls import Call, Compiled, Known
 from deuz_proxy.errors import SidecarError
-from deuz_proxy.observe.events import Compaction, FaultCaught, UpstreamCall
+from deuz_proxy.observe.events import Compaction, FaultCaught
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import DEFAULT_OUTPUT_TOKENS, window_of
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.compile import lay_out
-from deuz_proxy.summarize import Summary, summarize_fold
+from deuz_proxy.summarize import summarize_fold
 
 OWN_CAUSE = "overflow_recovery"
 # Well below the share: the next turns should not reach it again at once.
 _TARGET_PERCENT = 80
 
 Operations = Mapping[int, tuple[Operation, ...]]
-Ahead = tuple[Compiled, tuple[UpstreamCall, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +65,14 @@ async def compact_ahead(
     compiled: Compiled,
     scale: Scale,
     parts: tuple[Runtime, Watch],
-) -> Ahead:
-    """Return the request shortened to this scale, and the calls made for it."""
+) -> Compiled:
+    """Return the request shortened to this scale, or as it was."""
     try:
         return await _shortened(call, known, compiled, scale, parts)
     except Exception as fault:  # noqa: BLE001  # Fail open: it goes on as it was.
         runtime, code = parts[0], getattr(fault, "code", SidecarError.code)
         runtime.notice(FaultCaught(call.target.route, "compile", str(code)))
-    return compiled, ()
+    return compiled
 
 
 def due_scale(call: Call, compiled: Compiled, runtime: Runtime) -> Scale | None:
@@ -101,32 +100,39 @@ async def _shortened(
     compiled: Compiled,
     scale: Scale,
     parts: tuple[Runtime, Watch],
-) -> Ahead:
+) -> Compiled:
     runtime, watch = parts
     plan = plan_compaction(call, compiled, scale, runtime)
     if not plan.effects or plan.effects[-1].tokens_after >= (scale.fit_tokens or 0):
-        return compiled, ()
-    summary = await carry_out(call, plan, scale, runtime, watch)
-    operations = with_plan(compiled.operations, plan, summary)
+        return compiled
+    fold = await carry_out(call, plan, scale, runtime, watch)
+    operations = with_plan(compiled.operations, plan, fold)
     shorter = lay_out(
         call, operations, runtime, own_cause=OWN_CAUSE, tail=compiled.tail
     )
     before, after = compiled.outbound, shorter.outbound
     if before is None or after is None or after.total_tokens >= before.total_tokens:
-        return compiled, summary.calls
-    alone = with_plan(known.operations, plan, summary)
+        return compiled
+    alone = with_plan(known.operations, plan, fold)
     return replace(
         shorter,
-        pending=_changed(operations, known.operations),
+        pending=to_keep(_changed(operations, known.operations), known),
         shortened=_changed(alone, known.operations),
         compile=compiled.compile,
-        compactions=tell_layers(plan, summary, shorter, trigger="threshold"),
+        compactions=tell_layers(plan, fold, shorter, trigger="threshold"),
         own_cause=OWN_CAUSE,
-    ), summary.calls
+        is_ledger_lost=known.is_ledger_lost,
+        passthrough=compiled.passthrough,
+    )
 
 
 def _changed(operations: Operations, before: Operations) -> Operations:
     return {at: held for at, held in operations.items() if held != before.get(at)}
+
+
+def to_keep(operations: Operations, known: Known) -> Operations:
+    """Return what of these may be kept: nothing over what could not be read."""
+    return {} if known.is_ledger_lost else operations
 
 
 def plan_compaction(
@@ -166,20 +172,20 @@ def plan_compaction(
 
 async def carry_out(
     call: Call, plan: Plan, scale: Scale, runtime: Runtime, watch: Watch
-) -> Summary:
-    """Ask for the plan's summary, if it has a fold."""
+) -> Fold | None:
+    """Ask for the plan's summary, if it has a fold; None without a good one."""
     if plan.fold is None:
-        return Summary()
+        return None
     return await summarize_fold(
         call, plan.fold, runtime, watch, fit_tokens=scale.fit_tokens
     )
 
 
 def with_plan(
-    operations: Operations, plan: Plan, summary: Summary
+    operations: Operations, plan: Plan, fold: Fold | None
 ) -> dict[int, tuple[Operation, ...]]:
-    """Return the operations with the plan's stubs and fold."""
-    return _with_fold(_with_prunes(operations, plan), plan, summary)
+    """Return the operations with the plan's stubs, and the fold it led to."""
+    return _with_fold(_with_prunes(operations, plan), plan, fold)
 
 
 def _with_prunes(
@@ -199,9 +205,9 @@ def _with_prunes(
 
 
 def _with_fold(
-    operations: dict[int, tuple[Operation, ...]], plan: Plan, summary: Summary
+    operations: dict[int, tuple[Operation, ...]], plan: Plan, fold: Fold | None
 ) -> dict[int, tuple[Operation, ...]]:
-    if plan.fold is None or summary.fold is None:
+    if plan.fold is None or fold is None:
         return operations
     last = plan.fold.last
     others = tuple([o for o in operations.get(last, ()) if not _is_fold(o)])
@@ -209,8 +215,7 @@ def _with_fold(
     seen = chain.from_iterable(
         held for turn, held in operations.items() if turn <= last
     )
-    fold = replace(summary.fold, records=records_of(seen))
-    return {**operations, last: (*others, fold)}
+    return {**operations, last: (*others, replace(fold, records=records_of(seen)))}
 
 
 def _is_fold(operation: Operation) -> bool:
@@ -220,10 +225,10 @@ def _is_fold(operation: Operation) -> bool:
 
 
 def tell_layers(
-    plan: Plan, summary: Summary, second: Compiled, *, trigger: str
+    plan: Plan, fold: Fold | None, second: Compiled, *, trigger: str
 ) -> tuple[Compaction, ...]:
     """Tell each layer with the tokens before and after it; the last with the truth."""
-    effects = [e for e in plan.effects if e.layer != "summarize" or summary.fold]
+    effects = [e for e in plan.effects if e.layer != "summarize" or fold]
     final = second.outbound.total_tokens if second.outbound else 0
     return tuple(
         Compaction(

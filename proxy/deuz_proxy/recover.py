@@ -23,6 +23,7 @@ from deuz_proxy.compact import (
     carry_out,
     plan_compaction,
     tell_layers,
+    to_keep,
     with_plan,
 )
 from deuz_proxy.errors import SidecarError
@@ -46,7 +47,6 @@ class Attempt(msgspec.Struct, frozen=True):
     compiled: Compiled
     sent: Sent
     overflows: tuple[Overflow, ...] = ()
-    upstream_calls: tuple[UpstreamCall, ...] = ()
 
 
 async def recover_call(
@@ -75,15 +75,14 @@ async def _try_again(
         return _surfaced(first, signal, outcome="cannot_fit")
     # What was made shorter ahead is not in the ledger yet, and has to get there.
     held = {**known.operations, **first.compiled.shortened}
-    summary = await carry_out(call, plan, scale, runtime, watch)
-    operations = with_plan(held, plan, summary)
-    first = replace(first, upstream_calls=(*first.upstream_calls, *summary.calls))
+    fold = await carry_out(call, plan, scale, runtime, watch)
+    operations = with_plan(held, plan, fold)
     second = _condensed(
         first, operations, call=call, known=known, scale=scale, runtime=runtime
     )
     if second is None:
         return _surfaced(first, signal)
-    told = tell_layers(plan, summary, second, trigger="overflow")
+    told = tell_layers(plan, fold, second, trigger="overflow")
     second = replace(second, compactions=(*first.compiled.compactions, *told))
     return await _send_again(call, first, second, runtime, watch)
 
@@ -100,17 +99,18 @@ async def _send_again(
         _tell_fault(call, fault, runtime)
         seconds = runtime.monotonic() - start
         failed = UpstreamCall(started_at, seconds, None, fault.code, purpose="retry")
-        return _surfaced(_with_call(first, failed), signal)
-    tried = _with_call(first, replace(sent.call, purpose="retry"))
+        watch.calls.append(failed)
+        return _surfaced(first, signal)
+    watch.calls.append(replace(sent.call, purpose="retry"))
     if not sent.is_accepted:
         sent.reply.close()
-        return _surfaced(tried, signal)
-    told = (_told(first, signal, "recovered"),)
-    return Attempt(second, sent, told, tried.upstream_calls)
+        return _surfaced(first, signal)
+    return Attempt(second, sent, (_told(first.sent, signal, "recovered"),))
 
 
-def _with_call(attempt: Attempt, call: UpstreamCall) -> Attempt:
-    return replace(attempt, upstream_calls=(*attempt.upstream_calls, call))
+def tell_seen(sent: Sent) -> tuple[Overflow, ...]:
+    """Return the overflow of an answer about which nothing was done yet."""
+    return () if sent.overflow is None else (_told(sent, sent.overflow, "observed"),)
 
 
 def _tell_fault(call: Call, fault: Exception, runtime: Runtime) -> None:
@@ -153,7 +153,8 @@ def _condensed(
     pending = {i: o for i, o in operations.items() if o != known.operations.get(i)}
     pending |= stay_bare(known.undecided, operations)
     told = first.compiled.compile
-    if known.gathered is not None and known.place is not None:
+    # What the first request could not get for a fault of ours, this one cannot either.
+    if told and known.gathered is not None and known.place is not None:
         gathered = replace(known.gathered, refresh_reason="overflow-retry")
         condensed = replace(
             known,
@@ -172,7 +173,14 @@ def _condensed(
     before, after = first.compiled.outbound, compiled.outbound
     if before is None or after is None or after.total_tokens >= before.total_tokens:
         return None
-    return replace(compiled, pending=pending, compile=told, own_cause=OWN_CAUSE)
+    return replace(
+        compiled,
+        pending=to_keep(pending, known),
+        compile=told,
+        own_cause=OWN_CAUSE,
+        is_ledger_lost=known.is_ledger_lost,
+        passthrough=first.compiled.passthrough,
+    )
 
 
 def _free_tokens(bare: Compiled, scale: Scale) -> int | None:
@@ -190,10 +198,10 @@ def _signal(attempt: Attempt) -> OverflowSignal:
 def _surfaced(
     first: Attempt, signal: OverflowSignal, *, outcome: str = "surfaced"
 ) -> Attempt:
-    return replace(first, overflows=(_told(first, signal, outcome),))
+    return replace(first, overflows=(_told(first.sent, signal, outcome),))
 
 
-def _told(first: Attempt, signal: OverflowSignal, outcome: str) -> Overflow:
-    is_refused = first.sent.reply.status >= _FIRST_BAD
+def _told(sent: Sent, signal: OverflowSignal, outcome: str) -> Overflow:
+    is_refused = sent.reply.status >= _FIRST_BAD
     stage = "rejected" if is_refused else "in_stream"
     return Overflow(stage, outcome, signal.limit_tokens, signal.requested_tokens)

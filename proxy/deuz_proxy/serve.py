@@ -21,7 +21,7 @@ from deuz_proxy.errors import (
 from deuz_proxy.observe.events import FaultCaught, RequestStarted, UpstreamCall
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.ports import Client
-from deuz_proxy.recover import Attempt, recover_call
+from deuz_proxy.recover import Attempt, recover_call, tell_seen
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.admit import (
     admit_call,
@@ -86,16 +86,15 @@ async def _run(story: Story, client: Client, runtime: Runtime) -> None:
     )
     watch.enter("compile")
     compiled = _compiled(call, known, runtime)
-    calls: tuple[UpstreamCall, ...] = ()
     if (scale := due_scale(call, compiled, runtime)) is not None:
-        compiled, calls = await compact_ahead(
-            call, known, compiled, scale, (runtime, watch)
-        )
-    story.compiled, story.upstream_calls = compiled, calls
+        compiled = await compact_ahead(call, known, compiled, scale, (runtime, watch))
+    story.compiled = compiled
     watch.enter("forward")
     sent = await forward_call(call, compiled.body, runtime, watch)
     try:
-        attempt = Attempt(compiled, sent, (), (*calls, sent.call))
+        watch.calls.append(sent.call)
+        # A client that leaves in the second pass has got neither answer.
+        attempt = Attempt(compiled, sent, tell_seen(sent))
         _note_attempt(story, attempt)
         if sent.overflow is not None:
             # The only second pass, and only while the client has not seen a byte.
@@ -132,7 +131,6 @@ def _note_attempt(story: Story, attempt: Attempt) -> None:
     story.compiled = attempt.compiled
     story.sent = attempt.sent
     story.overflows = attempt.overflows
-    story.upstream_calls = attempt.upstream_calls
 
 
 def _note_failure(story: Story, fault: Exception) -> None:
@@ -142,7 +140,8 @@ def _note_failure(story: Story, fault: Exception) -> None:
     if isinstance(fault, UpstreamUnreachable | UpstreamBroken):
         story.totals = Totals("upstream_error", status, 0, None, error=code)
         seconds = story.watch.elapsed()
-        story.upstream_calls += (UpstreamCall(story.call.at, seconds, None, code),)
+        failed = UpstreamCall(story.call.at, seconds, None, code)
+        story.watch.calls.append(failed)
     else:
         story.totals = Totals("refused", status, 0, None, error=code)
 

@@ -8,7 +8,6 @@ Rules:
 """
 
 import asyncio
-from dataclasses import dataclass
 
 from deuz_compiler import (
     Fold,
@@ -42,14 +41,6 @@ _FIRST_BAD = 400
 _NOT_OURS = frozenset({b"content-encoding", b"accept-encoding", b"content-type"})
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What the extra call gave: a fold, or nothing, and the call as it was made."""
-
-    fold: Fold | None = None
-    calls: tuple[UpstreamCall, ...] = ()
-
-
 async def summarize_fold(
     call: Call,
     plan: FoldRun,
@@ -57,13 +48,13 @@ async def summarize_fold(
     watch: Watch,
     *,
     fit_tokens: int | None,
-) -> Summary:
-    """Ask for a summary of the planned turns; without a good one the fold is None."""
+) -> Fold | None:
+    """Ask for a summary of the planned turns; None without a good one."""
     text = summary_request_text(
         plan.lines, plan.previous, max_chars=_room_characters(fit_tokens)
     )
     if call.envelope is None or not text:
-        return Summary()
+        return None
     model = runtime.config.overflow.summarize.model or call.envelope.model
     started_at, start = runtime.clock(), runtime.monotonic()
     status, facts, error = None, ReplyFacts(), None
@@ -84,9 +75,9 @@ async def summarize_fold(
         model=model,
         usage=facts.usage,
     )
+    watch.calls.append(made)
     is_answered = error is None and status is not None and status < _FIRST_BAD
-    fold = _accepted(call, plan, facts, runtime) if is_answered else None
-    return Summary(fold, (made,))
+    return _accepted(call, plan, facts, runtime) if is_answered else None
 
 
 async def _ask(

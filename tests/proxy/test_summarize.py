@@ -4,11 +4,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from deuz_compiler import FoldRun
+from deuz_compiler import Fold, FoldRun
 from deuz_proxy.errors import UpstreamBroken
+from deuz_proxy.observe.events import UpstreamCall
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.runtime import Runtime
-from deuz_proxy.summarize import Summary, summarize_fold
+from deuz_proxy.summarize import summarize_fold
 from deuz_testing.bodies import (
     anthropic_body,
     user,
@@ -62,25 +63,26 @@ def runtime(told: Told) -> Runtime:
 
 async def summarized(
     runtime: Runtime, said: Said, run: FoldRun = RUN, **changes: Any
-) -> Summary:
+) -> tuple[Fold | None, list[UpstreamCall]]:
+    """Return what came of it, and the calls that were noted."""
     assert isinstance(runtime.upstreams, ScriptedUpstreams)
     runtime.upstreams.answers.put_nowait(said)
     call = await admitted(runtime, GivenRequest(BODY, **({"headers": ()} | changes)))
     watch = Watch(runtime.monotonic)
-    return await summarize_fold(call, run, runtime, watch, fit_tokens=None)
+    fold = await summarize_fold(call, run, runtime, watch, fit_tokens=None)
+    return fold, watch.calls
 
 
 async def test_a_good_summary_becomes_a_fold_with_the_question_word_for_word(
     runtime: Runtime,
 ) -> None:
-    summary = await summarized(runtime, anthropic_answer('They said "no".'))
+    fold, (made,) = await summarized(runtime, anthropic_answer('They said "no".'))
 
-    assert summary.fold is not None
-    assert summary.fold.turns == 6
-    assert 'They said "no".' in summary.fold.plain_text
-    assert summary.fold.plain_text.endswith("and now?")
-    assert summary.fold.form == "turn"
-    (made,) = summary.calls
+    assert fold is not None
+    assert fold.turns == 6
+    assert 'They said "no".' in fold.plain_text
+    assert fold.plain_text.endswith("and now?")
+    assert fold.form == "turn"
     assert (made.purpose, made.status, made.model) == (
         "summarize",
         200,
@@ -111,16 +113,12 @@ async def test_where_there_is_no_room_to_ask_nothing_is_asked(
 ) -> None:
     call = await admitted(runtime, GivenRequest(BODY))
 
-    summary = await summarize_fold(
-        call, RUN, runtime, Watch(runtime.monotonic), fit_tokens=100
-    )
-
-    assert summary == Summary()
     unread = msgspec.structs.replace(call, envelope=None)
     watch = Watch(runtime.monotonic)
-    assert (
-        await summarize_fold(unread, RUN, runtime, watch, fit_tokens=None) == Summary()
-    )
+
+    assert await summarize_fold(call, RUN, runtime, watch, fit_tokens=100) is None
+    assert await summarize_fold(unread, RUN, runtime, watch, fit_tokens=None) is None
+    assert watch.calls == []
 
 
 async def test_a_summary_that_does_not_come_in_time_is_none(
@@ -132,10 +130,10 @@ async def test_a_summary_that_does_not_come_in_time_is_none(
 
     slow = replace(runtime, upstreams=Slow())
 
-    summary = await summarized(slow, Said())
+    fold, (made,) = await summarized(slow, Said())
 
-    assert summary.fold is None
-    assert summary.calls[0].error == "timeout"
+    assert fold is None
+    assert made.error == "timeout"
 
 
 @pytest.mark.parametrize(
@@ -148,19 +146,21 @@ async def test_a_summary_that_does_not_come_in_time_is_none(
 async def test_why_a_summary_was_not_taken_is_counted(
     runtime: Runtime, told: Told, answer: Said, word: str
 ) -> None:
-    summary = await summarized(runtime, answer)
+    fold, _ = await summarized(runtime, answer)
 
-    assert summary.fold is None
+    assert fold is None
     assert told.faults == [("recover", word)]
 
 
 async def test_an_error_is_no_summary_even_if_it_has_text(
     runtime: Runtime, told: Told
 ) -> None:
-    summary = await summarized(runtime, replace(anthropic_answer("Hi."), status=429))
+    refused = replace(anthropic_answer("Hi."), status=429)
 
-    assert summary.fold is None
-    assert summary.calls[0].status == 429
+    fold, (made,) = await summarized(runtime, refused)
+
+    assert fold is None
+    assert made.status == 429
     assert told.faults == []
 
 

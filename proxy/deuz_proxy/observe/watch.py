@@ -1,15 +1,19 @@
-"""What one request costs the sidecar, stage by stage.
+"""What one request costs the sidecar, stage by stage, and whom it asked for it.
 
 Rules:
 - A stage's time is what the sidecar added: waiting for client or upstream is taken out.
 - One stage at a time: one begins where the one before it ends, or behind a pause.
 - One request owns its watch; it is read once, when the request is through.
+- A call to the upstream is noted once it was answered, or failed: whatever becomes of
+  the request then, it was made and is paid for.
 - Nearly all requests go one way, which is added up at once: with a loop it takes five
   times as long.
 """
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+
+from deuz_proxy.observe.events import UpstreamCall
 
 # Its waits are the upstream's answer and the relay; what is told of comes behind.
 _USUAL: list[str | None] = ["admit", "recall", "compile", "forward", None, "forward"]
@@ -20,13 +24,14 @@ _USUAL_NAMES = "admit", "recall", "compile", "forward", "settle", "total"
 class Watch(AbstractContextManager["Watch"]):
     """A stopwatch with named stages. Used by the one task that serves the request."""
 
-    __slots__ = ("_clock", "_stages", "_times", "started")
+    __slots__ = ("_clock", "_stages", "_times", "calls", "started")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         # Whose the time is from each of these moments on; added up once, at the end.
         self._stages: list[str | None] = []
         self._times: list[float] = []
+        self.calls: list[UpstreamCall] = []
         self.started = clock()
 
     def enter(self, stage: str | None) -> None:

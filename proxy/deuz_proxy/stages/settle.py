@@ -35,7 +35,6 @@ from deuz_proxy.observe.events import (
     Overflow,
     Placement,
     RequestFinished,
-    UpstreamCall,
 )
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.overflows import Seen, observe_overflow
@@ -63,7 +62,6 @@ class Story:
     totals: Totals
     sent: Sent | None = None
     overflows: tuple[Overflow, ...] = ()
-    upstream_calls: tuple[UpstreamCall, ...] = ()
 
 
 async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
@@ -273,7 +271,7 @@ def _finished(
         _told_compile(compiled.compile, verdict) if compiled.compile else None,
         overflows,
         compiled.compactions,
-        story.upstream_calls,
+        tuple(story.watch.calls),
         envelope.max_output_tokens if envelope else None,
         address,
         port,
