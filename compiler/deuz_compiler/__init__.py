@@ -45,8 +45,6 @@ from deuz_compiler.progress import (
     kept_seconds,
     progress_of,
     progress_up_to,
-    with_keys,
-    without_keys,
 )
 from deuz_compiler.records.candidate import Candidate, Eligibility
 from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
@@ -77,6 +75,7 @@ from deuz_compiler.refreshing.state import (
     read_state,
     write_state,
 )
+from deuz_compiler.resting import Resting, rest, wake
 from deuz_compiler.selection.budget import AddedBudget, added_budget, exact_ratio
 from deuz_compiler.selection.budget import Window as BudgetWindow
 from deuz_compiler.selection.budget import weigh as weigh_shares
@@ -213,6 +212,7 @@ __all__ = [
     "RefreshState",
     "ReplyFacts",
     "ReplyMeter",
+    "Resting",
     "Resumed",
     "SegmentShare",
     "Share",
@@ -295,6 +295,7 @@ __all__ = [
     "render_summary",
     "render_tail",
     "request_refresh",
+    "rest",
     "retry_step",
     "said_text",
     "scope_root",
@@ -312,13 +313,12 @@ __all__ = [
     "tokens_with",
     "user_text",
     "view_turns",
+    "wake",
     "was_redacted",
     "was_unfolded",
     "weigh_shares",
     "weigh_usage",
-    "with_keys",
     "with_surface",
-    "without_keys",
     "write_snapshot",
     "write_state",
 ]

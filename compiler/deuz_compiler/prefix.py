@@ -7,6 +7,8 @@ Rules:
   that thousands of conversations can be remembered.
 """
 
+from functools import lru_cache
+
 import msgspec
 import xxhash
 
@@ -153,8 +155,15 @@ def plain_prefix(envelope: Envelope, shared: Shared | None = None) -> Prefix:
 Head = tuple[Segment, Segment, Segment, Segment]
 
 
+# Thousands of conversations of one program have the very same.
+@lru_cache(maxsize=1_024)
+def _one(model: Segment, params: Segment, tools: Segment, system: Segment) -> Head:
+    """Return these, the same values for all who begin alike."""
+    return model, params, tools, system
+
+
 def _head(envelope: Envelope, shared: Shared | None) -> Head:
-    return (
+    return _one(
         Segment(_digest(envelope.model.encode()), 0, 0, 0),
         _params(envelope) if envelope.params else _NO_PARAMS,
         _known_tools(envelope, shared) or _tools(envelope.body, envelope.tools),

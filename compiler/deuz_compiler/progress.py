@@ -9,7 +9,6 @@ Rules:
 import msgspec
 from msgspec.structs import replace
 
-from deuz_compiler.lineage import keys_of
 from deuz_compiler.prefix import Prefix, Shared
 from deuz_compiler.standing import Standing
 from deuz_compiler.wires.checkpoint import checkpoint_of
@@ -89,17 +88,6 @@ def progress_up_to(
         replace(shared, turns=turns, offset=offset),
         progress.ahead_seconds,
     )
-
-
-def without_keys(progress: Progress) -> Progress:
-    """Return what is to be kept for long: its keys can be told from its turns."""
-    return replace(progress, keys=())
-
-
-def with_keys(progress: Progress, *, root: bytes) -> Progress:
-    """Return the progress with the lineage keys that it has under this root."""
-    turns, lead_count = progress.checkpoint.turns, progress.shared.lead
-    return replace(progress, keys=keys_of(turns, lead_count, root=root))
 
 
 def kept_seconds(envelope: Envelope, progress: Progress) -> float:

@@ -13,8 +13,6 @@ from deuz_compiler import (
     progress_of,
     progress_up_to,
     starts_of,
-    with_keys,
-    without_keys,
 )
 from deuz_testing.bodies import (
     anthropic_body,
@@ -42,25 +40,6 @@ def grown_from(wire: str, first: bytes, second: bytes) -> bytes:
     more = b"".join(b", " + second[turn.start : turn.end] for turn in other.turns)
     end = lift(wire, first).history.end - 1
     return first[:end] + more + first[end:]
-
-
-@given(odd_bodies(), WIRES)
-def test_keys_are_told_from_the_turns_up_to_the_checkpoint(
-    body: bytes, wire: str
-) -> None:
-    known = progress(wire, body)
-
-    assert without_keys(known).keys == ()
-    assert with_keys(without_keys(known), root=ROOT) == known
-
-
-def test_keys_of_leading_turns_end_at_the_checkpoint_too() -> None:
-    marked = {"role": "system", "content": "b", "cache_control": {"type": "ephemeral"}}
-    body = chat_body([{"role": "system", "content": "a"}, marked, user("q")])
-    known = progress("openai_chat", body)
-
-    assert (len(known.keys), known.shared.lead) == (1, 2)
-    assert with_keys(without_keys(known), root=ROOT) == known
 
 
 # Three bodies an example: as many as usual would take half a minute in CI.

@@ -1,3 +1,5 @@
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -53,6 +55,8 @@ def progress(body: bytes) -> Progress:
 
 
 LONG = "word " * 300
+# So long that what is known of it is worth keeping at rest.
+LENGTHY = "word " * 2_600
 
 
 def test_a_body_that_goes_on_finds_where_it_was_understood_up_to() -> None:
@@ -159,8 +163,7 @@ def grown(count: int, text: str = LONG) -> bytes:
 
 def turns_kept(store: Checkpoints) -> list[int]:
     """Return how many turns there are up to each place that is found."""
-    slots = {slot for bucket in store._buckets.values() for slot in bucket}
-    places = [(slot.turns, slot.earlier) for slot in slots]
+    places = [(slot.turns, slot.earlier) for slot in slots_of(store)]
     return sorted(
         turns
         for stands, earlier in places
@@ -177,23 +180,44 @@ def test_of_a_conversation_there_is_where_it_stands_and_where_it_stood_before() 
     assert (len(store._open), store._open_turns) == (1, 29)
 
 
+def slots_of(store: Checkpoints) -> set[Any]:
+    return {slot for bucket in store._buckets.values() for slot in bucket}
+
+
 def test_what_rests_is_kept_where_it_stands_alone() -> None:
     store = Checkpoints(max_open_turns=60)
     for count in range(1, 30):
-        send(store, grown(count))
+        send(store, grown(count, LENGTHY))
     going_on = turns_kept(store)
 
-    other = LONG + "of another"
-    store.keep(starts_of(ROOT, body_of(other)), progress(body_of(other)))
+    keep(store, body_of(LENGTHY + "of another"))
     store._max_open_turns = 0
     store._shrink()
 
     assert going_on == [28, 29]
     assert turns_kept(store) == [1, 29]
-    assert store._bytes == sum(
-        len(s.packed) for b in store._buckets.values() for s in b
-    )
-    assert find(store, grown(30)) is not None
+    assert store._bytes == sum(slot.weight_bytes for slot in slots_of(store))
+    assert find(store, grown(30, LENGTHY)) is not None
+
+
+def test_conversations_that_are_going_on_are_bounded_by_their_number() -> None:
+    store = Checkpoints(max_open=2)
+    for number in range(5):
+        keep(store, grown(2, f"{number} {LENGTHY}"))
+
+    assert (len(store._open), store._open_turns) == (2, 4)
+    assert turns_kept(store) == [2] * 5
+
+
+def test_what_spares_little_reading_is_let_go_of_when_it_rests() -> None:
+    store, short = Checkpoints(max_open=1), "word " * 20
+    for text, count in ((LONG, 1), (short, 60), (LENGTHY, 60), (LENGTHY, 1)):
+        keep(store, grown(count, text))
+
+    assert find(store, grown(61, short)) is None
+    assert find(store, grown(61, LENGTHY)) is not None
+    assert turns_kept(store) == [1, 60]
+    assert len(store) == len(slots_of(store)) == 2
 
 
 def test_a_request_that_comes_again_changes_nothing_of_that() -> None:
@@ -243,8 +267,10 @@ class Talks(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = Checkpoints(max_entries=6, max_open_turns=20, max_bytes=9_000)
-        self.histories: list[list[str]] = [[LONG]]
+        self.store = Checkpoints(
+            max_entries=6, max_open=3, max_open_turns=20, max_bytes=600
+        )
+        self.histories: list[list[str]] = [[LENGTHY]]
 
     @rule(which=st.integers(0), left=st.integers(1, 9), more=st.integers(0, 3))
     def send(self, which: int, left: int, more: int) -> None:
@@ -264,7 +290,7 @@ class Talks(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 99))
     def begin(self, number: int) -> None:
-        self.histories.append([f"{number} {LONG}"])
+        self.histories.append([f"{number} {LENGTHY if number % 3 else LONG}"])
 
     @invariant()
     def all_is_in_its_place_and_counted(self) -> None:
@@ -283,7 +309,8 @@ class Talks(RuleBasedStateMachine):
                 assert slot in store._buckets[slot.earlier.key]
         assert set(store._open) == {slot for slot in slots if slot.progress}
         assert store._open_turns == sum(slot.turns for slot in store._open)
-        assert store._bytes == sum(len(slot.packed) for slot in slots)
+        assert store._bytes == sum(slot.weight_bytes for slot in slots) <= 600
+        assert len(store._open) <= 3
         assert len(store) <= 6
 
 
@@ -316,28 +343,39 @@ def test_one_that_went_on_meanwhile_is_kept_beside_it() -> None:
     assert turns_kept(store) == [3, 4, 4]
 
 
-def test_what_is_packed_is_found_as_it_was() -> None:
-    plain, packed = Checkpoints(), Checkpoints(max_open_turns=0)
-    body = grown(3)
-    keep(plain, body)
-    keep(packed, body)
+def test_what_rests_is_found_as_it_was() -> None:
+    plain, resting = Checkpoints(), Checkpoints(max_open=0)
+    for store in (plain, resting):
+        keep(store, grown(3, LENGTHY))
 
-    found, same = (find(store, grown(4)) for store in (packed, plain))
+    same, found = (find(store, grown(4, LENGTHY)) for store in (plain, resting))
 
     assert found is not None
     assert same is not None
     assert found.progress == same.progress
 
 
-def test_packed_bytes_are_bounded_and_counted_down() -> None:
-    store = Checkpoints(max_open_turns=0, max_bytes=4000)
-    for number in range(40):
-        keep(store, grown(2, f"{number} {LONG}"))
+def test_one_that_goes_on_is_no_longer_counted_as_resting() -> None:
+    store = Checkpoints(max_open=1)
+    for text in ("a", "b"):
+        send(store, grown(3, text + LENGTHY))
+    at_rest = store._bytes
 
-    assert 0 < store._bytes <= 4000
+    send(store, grown(4, "a" + LENGTHY))
+
+    assert at_rest == store._bytes > 0
+    assert find(store, grown(5, "a" + LENGTHY)) is not None
+    assert [slot.turns for slot in store._open] == [4]
+
+
+def test_bytes_at_rest_are_bounded_and_counted_down() -> None:
+    store = Checkpoints(max_open=0, max_bytes=1000)
+    for number in range(40):
+        keep(store, grown(2, f"{number} {LENGTHY}"))
+
+    assert 0 < store._bytes <= 1000
     assert 0 < len(store) < 40
-    held = [s for bucket in store._buckets.values() for s in bucket]
-    assert store._bytes == sum(len(slot.packed) for slot in held)
+    assert store._bytes == sum(slot.weight_bytes for slot in slots_of(store))
 
 
 def test_turns_that_are_open_are_counted_down_with_their_buckets() -> None:
@@ -370,10 +408,10 @@ def test_what_stands_is_found_with_where_it_stands() -> None:
 
 
 def test_what_rests_is_to_be_laid_out_anew() -> None:
-    store, body = Checkpoints(max_open_turns=0), body_of(LONG)
+    store, body = Checkpoints(max_open=0), body_of(LENGTHY)
     store.keep(starts_of(ROOT, body), progress(body), standing(body))
 
-    found = find(store, body_of(LONG, "more"))
+    found = find(store, body_of(LENGTHY, "more"))
 
     assert found is not None
     assert found.standing is None
