@@ -118,3 +118,71 @@ async def test_a_request_that_may_have_been_taken_is_not_sent_again() -> None:
 
         assert statuses == [200, 502]
         assert len(upstream.requests) == 2
+
+
+PIPELINED = 3
+
+
+@pytest.mark.parametrize("way", ["close", "reset"])
+@pytest.mark.parametrize("mode", ["off", "observe"])
+async def test_pipelined_requests_outlive_the_end_of_idle_connections(
+    mode: str, way: str
+) -> None:
+    async def answer(got: Got) -> None:
+        await got.read_body()
+        await got.say(OK)
+        end(got, way)
+
+    async with raw_upstream(answer) as upstream:
+        async with (
+            running_line(make_config(upstream.url, mode=mode)) as line,
+            raw_client(line.url) as client,
+        ):
+            await client.send(post("/v1/messages", BODY) * PIPELINED)
+            statuses = [(await client.read_answer()).status for _ in range(PIPELINED)]
+
+        assert statuses == [200] * PIPELINED
+        assert len(upstream.requests) == PIPELINED
+
+
+@pytest.mark.parametrize("way", ["close", "reset"])
+async def test_what_was_pipelined_behind_a_broken_answer_is_not_sent(way: str) -> None:
+    """Its client sees one connection break, and asks for both again."""
+
+    async def answer(got: Got) -> None:
+        await got.read_body()
+        await got.say(OK[:-1])
+        end(got, way)
+
+    async with raw_upstream(answer) as upstream:
+        async with (
+            running_line(make_config(upstream.url)) as line,
+            raw_client(line.url) as client,
+        ):
+            await client.send(post("/v1/messages", BODY) * 2)
+            answered = await client.read_answer()
+
+            assert not answered.is_whole
+            assert await client.read_to_end() == b""
+        assert len(upstream.requests) == 1
+
+
+async def test_what_was_pipelined_behind_a_request_that_broke_is_answered() -> None:
+    async def answer(got: Got) -> None:
+        await got.read_body()
+        if len(upstream.requests) > 1:
+            await got.say(OK)
+        else:
+            end(got, "close")
+
+    answering: Callable[[Got], Awaitable[None]] = answer
+    async with raw_upstream(answering) as upstream:
+        async with (
+            running_line(make_config(upstream.url)) as line,
+            raw_client(line.url) as client,
+        ):
+            await client.send(post("/v1/messages", BODY) * 2)
+            statuses = [(await client.read_answer()).status for _ in range(2)]
+
+        assert statuses == [502, 200]
+        assert len(upstream.requests) == 2

@@ -11,6 +11,7 @@ Rules:
 
 import asyncio
 import math
+import select
 from collections.abc import AsyncIterator, Callable
 from typing import cast
 
@@ -55,6 +56,7 @@ class Connection(asyncio.Protocol):
         # The task that sends the request's body, where it is not sent at once.
         self.sending: asyncio.Task[None] | None = None
         self.descriptor = -1
+        self._poll = select.poll()
         # Whether it has served an exchange and was kept.
         self.is_old = False
         # Whether what is written is encrypted first.
@@ -69,6 +71,16 @@ class Connection(asyncio.Protocol):
     def is_idle(self) -> bool:
         """Whether no exchange is under way."""
         return self._exchange is None
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether the kernel has anything to read on it, an end as well.
+
+        On one that is new there may be: TLS hands tickets out behind its handshake. One
+        that is closing may have its number no more.
+        """
+        is_asked = self.is_old and not self.transport.is_closing()
+        return is_asked and bool(self._poll.poll(0))
 
     def prepare(
         self, method: bytes, *, is_switch: bool = False, inform: Inform | None = None
@@ -202,6 +214,7 @@ class Connection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(_WRITE_AHEAD_BYTES)
         self.is_tls = transport.get_extra_info("ssl_object") is not None
         self.descriptor = transport.get_extra_info("socket").fileno()
+        self._poll.register(self.descriptor, select.POLLIN)
         self._is_made = True
         self._enter(self)
         if not self._is_kept:

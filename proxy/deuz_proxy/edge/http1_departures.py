@@ -4,16 +4,16 @@ Rules:
 - Where a turn has one thing to do, its request leaves at once.
 - Until it leaves nothing of a request is sent: a connection that ends, or on which the
   upstream speaks, has taken nothing, and the request may go out on another one.
-- Of connections that were idle the kernel is asked for that, since the loop may not
-  have read yet what came: once for all that leave, at the last moment.
+- Of a connection that was idle the kernel is asked for that, since the loop may not
+  have read yet what came: at the last moment, so for the second to leave behind the
+  first. What leaves wakes an upstream, and that may end another connection.
 - The first bytes are tried once: where the kernel takes none, nothing was sent, and
   that is known before anything else happens.
 """
 
 import asyncio
 import os
-import select
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from deuz_compiler import Spliced
 from deuz_proxy.edge.http1_answers import Exchange
@@ -62,29 +62,14 @@ class Departures:
 
     def _leave(self) -> None:
         waiting, self._waiting = self._waiting, []
-        spoken = _spoken(connection for connection, *_ in waiting)
         for connection, exchange, head, body, length in waiting:
-            if connection.descriptor in spoken:
-                connection.refuse(exchange, NothingSent())
-                continue
             try:
+                if connection.has_spoken:
+                    raise NothingSent  # noqa: TRY301  # As where the kernel takes none.
                 connection.begin(exchange)
                 self._write(connection, head, body, length)
             except Exception as fault:  # noqa: BLE001  # Raised where it is waited for.
                 connection.refuse(exchange, fault)
-
-
-def _spoken(connections: Iterable[Connection]) -> set[int]:
-    """Return the descriptors on which there is anything to read, an end as well.
-
-    On one that is new there may be: TLS hands tickets out behind its handshake.
-    """
-    poll = select.poll()
-    for connection in connections:
-        # One that is closing may have its number no more.
-        if connection.is_old and not connection.transport.is_closing():
-            poll.register(connection.descriptor, select.POLLIN)
-    return {descriptor for descriptor, _ in poll.poll(0)}
 
 
 def write_first(

@@ -184,6 +184,34 @@ async def test_what_a_connection_suffers_before_it_leaves_is_its_own(way: str) -
         assert struck.transport.is_closing()
 
 
+@pytest.mark.parametrize("way", ["ends", "speaks"])
+async def test_what_comes_while_another_leaves_is_seen(way: str) -> None:
+    """A request wakes the upstream, which may then end what it left idle."""
+
+    def write_and_wake(
+        connection: Connection, head: bytes, body: Body, length: bytes | None
+    ) -> None:
+        write(connection, head, body, length)
+        if connection is made[0][0] and way == "ends":
+            second.shutdown(socket.SHUT_WR)
+        elif connection is made[0][0]:
+            second.send(b"HTTP/1.1 408 Late\r\nContent-Length: 0\r\n\r\n")
+
+    departures = Departures(BusyTurn(asyncio.get_running_loop()), write_and_wake)
+    async with connections(2) as made, asyncio.TaskGroup() as group:
+        (_, first), (_, second) = made
+        tasks = [
+            group.create_task(outcome(connection, departures)) for connection, _ in made
+        ]
+        await until(lambda: not made[0][0].is_idle)
+        first.send(b"HTTP/1.1 204 None\r\n\r\n")
+
+        assert await asyncio.gather(*tasks) == ["204", "NothingSent"]
+        assert received(first) == HEAD
+        with contextlib.suppress(ConnectionError):
+            assert received(second) == b""
+
+
 async def test_a_new_connection_may_have_been_spoken_to() -> None:
     """As TLS does behind its handshake."""
     departures = Departures(BusyTurn(asyncio.get_running_loop()), write)
