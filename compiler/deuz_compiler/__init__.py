@@ -16,7 +16,15 @@ from deuz_compiler.compaction.summary import (
 from deuz_compiler.compilation import Compilation, compile_context, explain
 from deuz_compiler.errors import CompilerError, MalformedInput, NotLifted
 from deuz_compiler.lineage import chain, scope_root, seed_of
-from deuz_compiler.operations import Append, Bare, Fold, Operation, Prune, TailCopy
+from deuz_compiler.operations import (
+    Append,
+    Bare,
+    Fold,
+    Operation,
+    Prune,
+    TailCopy,
+    shortens,
+)
 from deuz_compiler.placement.block import (
     BlockRecord,
     escape_json_string,
@@ -301,6 +309,7 @@ __all__ = [
     "scope_root",
     "seed_of",
     "segment_shares",
+    "shortens",
     "splice",
     "standing_of",
     "standing_up_to",

@@ -10,12 +10,19 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
 
 import msgspec
 import xxhash
 
-from deuz_compiler.operations import Append, Fold, Operation, Prune, TailCopy
+from deuz_compiler.operations import (
+    Append,
+    Fold,
+    Operation,
+    Prune,
+    TailCopy,
+    in_force,
+    longest_fold,
+)
 from deuz_compiler.placement.laws import (
     PART,
     TURN,
@@ -124,10 +131,11 @@ def project(
 ) -> Surface:
     """Apply the operations, keyed by turn index, to the client's history.
 
-    The ending is written, but is neither an element nor a block: the next request has
-    another one. The cost is of the edits, however long the history.
+    The ending is written, but is neither an element nor a block. The cost is of the
+    edits, however long the history.
     """
-    fold_at, fold = _longest_fold(len(envelope.turns), operations)
+    operations = in_force(envelope.turns, operations)
+    fold_at, fold = longest_fold(len(envelope.turns), operations)
     first = fold_at - fold.turns + 1 if fold else 0
     joined_at = _joined_turn(envelope, operations, fold_at, fold)
     edits: list[Edit] = []
@@ -224,16 +232,6 @@ def _touched(
         if isinstance(operation, _SHOWN) and index < last and index not in inside
     ]
     return sorted(dict.fromkeys([*touched, first] if fold else touched))
-
-
-def _longest_fold(last: int, operations: Operations) -> tuple[int, Fold | None]:
-    folds = [
-        (index, operation)
-        for index, held in operations.items()
-        for operation in held
-        if isinstance(operation, Fold) and operation.turns <= index + 1 <= last
-    ]
-    return max(folds, key=itemgetter(0), default=(-1, None))
 
 
 def _appended(operations: Operations, index: int) -> list[Append | TailCopy]:

@@ -131,6 +131,7 @@ def _accepted(
         tokens=estimate_text(written),
         form=call.target.placement,
         kept=tuple([plan.last - turn for turn in plan.kept]),
+        is_whole=plan.is_whole,
     )
 
 

@@ -165,7 +165,8 @@ def test_what_the_surface_shows_is_the_plain_prefix_with_what_was_added() -> Non
         "openai_chat", chat_body([{"role": "system", "content": "s"}, *messages])
     )
     block = Append(b"block", (), 40)
-    surface = project(envelope, {1: (block,), 3: (Fold(2, b"sum", 7),)}, no_parts)
+    whole = Fold(2, b"sum", 7, is_whole=True)
+    surface = project(envelope, {1: (block,), 3: (whole,)}, no_parts)
     plain = plain_prefix(envelope)
 
     shown = with_surface(plain, envelope, surface)

@@ -232,11 +232,11 @@ def test_other_operations_are_projected_anew(held: Held) -> None:
         {},
         {1: (Bare(),)},
         {1: (block("1"), block("2"))},
-        {1: (block(),), 5: (Prune(((0, b'"stub"'),)),)},
+        {1: (block(),), 2: (Prune(((0, b'"stub"'),)),)},
         {1: (TailCopy(b"T", (), 1),)},
         {1: (block(),), 3: (TailCopy(b"T", (), 1),)},
-        {1: (block(),), 5: (Fold(2, b"S", 1),)},
-        {5: (Fold(2, b"S", 1),)},
+        {1: (block(),), 5: (Fold(2, b"S", 1, is_whole=True),)},
+        {5: (Fold(2, b"S", 1, is_whole=True),)},
     ],
 )
 def test_only_one_block_behind_a_turn_stands(held: Held) -> None:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Mapping
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,8 @@ HISTORY = [
 ]
 BODY = anthropic_body(HISTORY)
 RECORD = PlacedRecord("docs", "r1", "1", "sha256:00")
+# In force wherever it stands, so that a short history is enough.
+whole_fold = partial(Fold, is_whole=True)
 
 
 def content_span(wire: str, raw: bytes, part: int) -> tuple[int, int]:
@@ -88,7 +91,7 @@ def test_a_fold_takes_its_turns_blocks_and_stubs_along() -> None:
     operations = {
         0: (Append(b"kept", (), 1),),
         2: (Append(b"gone", (), 1), Prune(((0, b'"x"'),))),
-        3: (Fold(3, b"S", 2),),
+        3: (whole_fold(3, b"S", 2),),
     }
 
     assert messages(operations) == [
@@ -101,13 +104,13 @@ def test_a_fold_takes_its_turns_blocks_and_stubs_along() -> None:
 
 
 def test_of_two_folds_the_longer_history_wins() -> None:
-    operations = {2: (Fold(2, b"old", 2),), 3: (Fold(3, b"new", 2),)}
+    operations = {2: (whole_fold(2, b"old", 2),), 3: (whole_fold(3, b"new", 2),)}
 
     assert messages(operations) == [user("a"), user("new"), user("c")]
 
 
 def test_a_fold_longer_than_the_history_is_not_applied() -> None:
-    assert messages({2: (Fold(9, b"S", 2),)}) == HISTORY
+    assert messages({2: (whole_fold(9, b"S", 2),)}) == HISTORY
 
 
 def test_a_stub_makes_the_turn_cheaper_and_its_digest_another() -> None:
@@ -132,7 +135,7 @@ def test_the_same_history_projects_to_the_same_bytes(
 
 def test_a_block_stays_in_the_turn_that_a_joining_summary_extends() -> None:
     block = Append(b"B", (RECORD,), 1, form="part")
-    fold = Fold(turns=3, text=b"S", tokens=1, form="part")
+    fold = whole_fold(turns=3, text=b"S", tokens=1, form="part")
 
     assert messages({0: (block,), 3: (fold,)}) == [
         {
@@ -145,7 +148,7 @@ def test_a_block_stays_in_the_turn_that_a_joining_summary_extends() -> None:
 
 def test_behind_a_block_that_is_a_turn_the_summary_is_one_too() -> None:
     block = Append(b"B", (RECORD,), 1, form="turn")
-    fold = Fold(turns=3, text=b"S", tokens=1, form="part")
+    fold = whole_fold(turns=3, text=b"S", tokens=1, form="part")
 
     assert messages({0: (block,), 3: (fold,)}) == [
         user("a"),
@@ -160,13 +163,15 @@ def test_a_turn_that_is_to_stay_bare_looks_like_one_without_operations() -> None
 
 
 def test_operations_behind_the_end_of_the_history_are_not_applied() -> None:
-    beyond = {9: (Append(b"B", (RECORD,), 7), Fold(2, b"S", 2), Prune(((0, b""),)))}
+    beyond = {
+        9: (Append(b"B", (RECORD,), 7), whole_fold(2, b"S", 2), Prune(((0, b""),)))
+    }
 
     assert surface(beyond) == surface({})
 
 
 def test_a_summary_is_read_without_its_escapes() -> None:
-    fold = Fold(1, b'a \\"river\\"\\n\\u00e9', 4)
+    fold = whole_fold(1, b'a \\"river\\"\\n\\u00e9', 4)
 
     assert fold.plain_text == 'a "river"\n\u00e9'
 
@@ -200,7 +205,7 @@ def test_an_ending_needs_no_operation_at_its_turn(form: str) -> None:
 
 
 def test_an_ending_inside_what_was_folded_is_gone() -> None:
-    fold = Fold(5, b"SUMMARY", 3)
+    fold = whole_fold(5, b"SUMMARY", 3)
 
     laid = ended({4: (fold,)}, ENDING)
 
@@ -221,7 +226,7 @@ def test_a_copy_of_working_memory_stays_behind_the_block_of_its_turn() -> None:
 
 def test_a_fold_keeps_turns_behind_its_summary_with_blocks_and_stubs() -> None:
     block, copy = Append(b"B", (RECORD,), 7), TailCopy(b"W", (), 5)
-    fold = Fold(4, b"S", 3, kept=(0, 1))
+    fold = whole_fold(4, b"S", 3, kept=(0, 1))
     operations = {2: (Prune(((0, b'"[pruned]"'),)),), 3: (fold, block, copy)}
 
     laid = surface(operations)
@@ -237,7 +242,7 @@ def test_a_fold_keeps_turns_behind_its_summary_with_blocks_and_stubs() -> None:
 
 
 def test_what_a_joined_fold_keeps_stands_behind_the_turn_it_joined() -> None:
-    fold = Fold(3, b"S", 3, form="part", kept=(0,))
+    fold = whole_fold(3, b"S", 3, form="part", kept=(0,))
 
     left = messages({3: (fold,)})
 
@@ -247,7 +252,7 @@ def test_what_a_joined_fold_keeps_stands_behind_the_turn_it_joined() -> None:
 
 def test_what_a_fold_keeps_has_the_ending_if_it_is_last() -> None:
     envelope = lift("anthropic", BODY)
-    operations = {4: (Fold(5, b"S", 3, kept=(0,)),)}
+    operations = {4: (whole_fold(5, b"S", 3, kept=(0,)),)}
     ending = Ending(4, Append(b"W", (), 5))
 
     laid = project(envelope, operations, content_span, ending=ending)

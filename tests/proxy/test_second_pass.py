@@ -184,3 +184,28 @@ async def test_what_could_not_be_compiled_is_not_tried_again(told: Told) -> None
     assert [o.outcome for o in told.last.overflows] == ["recovered"]
     assert told.faults == [("compile", "sidecar_fault")]
     assert told.last.passthrough == "fault"
+
+
+@pytest.mark.parametrize("layer", ["summarize", "prune-tool-results"])
+async def test_who_goes_back_into_what_was_shortened_is_asked_in_full(
+    told: Told, layer: str
+) -> None:
+    more = f"overflow: {{layers: [{layer}], keep_recent_steps: 1}}"
+    runtime = make_runtime(make_config(more=more), told)
+    turns = told_turns() if layer == "summarize" else tool_turns()
+    talk = conversation(runtime) >> request(anthropic_body(turns))
+    talk <<= upstream_gets(anthropic_body(turns))
+    talk >>= upstream_says(OVERFLOW)
+    if layer == "summarize":
+        talk <<= upstream_gets(is_summary)
+        talk >>= upstream_says(NOTES)
+    talk <<= upstream_gets(is_shorter(turns))
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+    # The client has the step before the newest one answered again.
+    earlier = turns[:-2]
+
+    talk = conversation(runtime) >> request(anthropic_body(earlier))
+    talk <<= upstream_gets(lambda asked: asked.payload["messages"][-1] == earlier[-1])
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert told.last.sidecar_mutations == 0

@@ -46,7 +46,8 @@ class FoldRun(msgspec.Struct, frozen=True, gc=False):
     `previous` is the summary to be merged, "" if none. `lines` are the new turns for
     the summariser to read. `question` is to be repeated word for word, "" if it stays
     in place. `replaced_tokens` is what a summary must stay below. `kept` are turns of
-    the run that stay, behind the summary and in this order.
+    the run that stay, behind the summary and in this order. `is_whole`: it takes the
+    newest step as well.
     """
 
     first: int
@@ -56,6 +57,7 @@ class FoldRun(msgspec.Struct, frozen=True, gc=False):
     question: str
     replaced_tokens: int
     kept: tuple[int, ...] = ()
+    is_whole: bool = False
 
     def leaves(self, index: int) -> bool:
         """Tell whether the turn is still there behind the fold."""

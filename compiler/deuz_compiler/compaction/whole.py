@@ -40,7 +40,7 @@ def choose_whole(
     users = _users(history, stop) if systems else ()
     run = fold_run(history, first, stop, known=known, kept=systems)
     last = run.last + len(users)
-    return msgspec.structs.replace(run, last=last, kept=users + systems)
+    return msgspec.structs.replace(run, last=last, kept=users + systems, is_whole=True)
 
 
 def _pending_start(history: History) -> int:

@@ -17,10 +17,8 @@ from deuz_compiler import (
     Bare,
     Baseline,
     Envelope,
-    Fold,
     Operation,
     Prefix,
-    Prune,
     Reading,
     Standing,
     Surface,
@@ -34,6 +32,7 @@ from deuz_compiler import (
     put_again,
     put_back,
     put_more,
+    shortens,
     splice,
     stays,
     was_redacted,
@@ -308,7 +307,7 @@ def _named(
     # Of a turn's elements the first is its stub or its fold, the others are blocks.
     if at >= len(turns) or turns[at] in turns[max(0, at - 1) : at]:
         return verdict
-    if not any(isinstance(o, Fold | Prune) for o in operations.get(turns[at], ())):
+    if not shortens(operations, turns[at]):
         return verdict
     return msgspec.structs.replace(verdict, cause="overflow_recovery")
 
