@@ -202,6 +202,23 @@ class RequestFinished(msgspec.Struct, frozen=True, gc=False):
     prediction: Prediction | None = None
 
     @property
+    def answer(self) -> UpstreamCall | None:
+        """The call whose answer the client got; None: there was none.
+
+        A summary is never that, and a second try only where it was accepted: else the
+        client has the first answer.
+        """
+        calls = self.upstream_calls
+        if calls and calls[-1].purpose == "chat":
+            return calls[-1]
+        is_recovered = any(seen.outcome == "recovered" for seen in self.overflows)
+        purpose = "retry" if is_recovered else "chat"
+        for call in reversed(calls):
+            if call.purpose == purpose:
+                return call
+        return None
+
+    @property
     def overhead_seconds(self) -> float:
         """What the sidecar added: the stage `total` if measured, else the sum."""
         is_known = self.stages[-1:] == ("total",)

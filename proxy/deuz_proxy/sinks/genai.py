@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from deuz_compiler import Usage
 from deuz_proxy.observe import genai, names, vocabulary
 from deuz_proxy.observe.events import Event, RequestFinished, UpstreamCall
+from deuz_proxy.sinks.attributes import FIRST_ERROR_STATUS
 from deuz_proxy.sinks.backlog import Backlog, Settled
 from deuz_proxy.sinks.families import Bounds, Factory
 
@@ -139,6 +140,8 @@ def _reported(counts: Sequence[int | None]) -> list[int]:
 def _error_of(event: RequestFinished, call: UpstreamCall) -> str:
     if call.error is not None:
         return call.error
-    if event.outcome == "ok" or call is not event.upstream_calls[-1]:
-        return vocabulary.NONE
-    return event.outcome
+    if call is event.answer:
+        return vocabulary.NONE if event.outcome == "ok" else event.outcome
+    # What went to nobody, as what was rejected ahead of a second try, failed by itself.
+    is_rejected = call.status is not None and call.status >= FIRST_ERROR_STATUS
+    return "upstream_error" if is_rejected else vocabulary.NONE

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from deuz_proxy.observe import names
-from deuz_proxy.observe.events import Compile, RequestFinished, UpstreamCall
+from deuz_proxy.observe.events import Compile, RequestFinished
 from deuz_proxy.observe.redact import shown_path
 from deuz_proxy.observe.trace import NewId, nonzero_id
 from deuz_proxy.sinks import attributes
@@ -97,7 +97,7 @@ class SpanWriter:
             ids = trace_id, self._new_span_id(), server_id, _LOCAL
             items.append(self._compiled(event.compile, ids))
         keys = CALL_KEYS[self.conventions.cache_write]
-        answer = _answer_of(event.upstream_calls)
+        answer = event.answer
         # The first call has the id that the upstream was told, if it was told one.
         span_id = trace.client_span_id
         for call in event.upstream_calls:
@@ -124,16 +124,6 @@ class SpanWriter:
 
     def _new_span_id(self) -> int:
         return nonzero_id(self.new_id, 64)
-
-
-def _answer_of(calls: tuple[UpstreamCall, ...]) -> UpstreamCall | None:
-    """Return the call whose answer went to the client: the last that is no summary."""
-    if calls and calls[-1].purpose != "summarize":
-        return calls[-1]
-    for call in reversed(calls):
-        if call.purpose != "summarize":
-            return call
-    return None
 
 
 def _events(event: RequestFinished) -> Events:

@@ -1,6 +1,7 @@
+import pytest
 from msgspec.structs import replace
 
-from deuz_proxy.observe.events import Event, Fanout
+from deuz_proxy.observe.events import Event, Fanout, Overflow, UpstreamCall
 from deuz_testing.events import finished, started
 
 
@@ -24,6 +25,29 @@ def test_measured_total_is_the_overhead() -> None:
 
 def test_request_that_was_not_timed_has_no_overhead() -> None:
     assert finished(stages=(), stage_seconds=()).overhead_seconds == 0
+
+
+FIRST, SECOND = UpstreamCall(0, 1, 400, None), UpstreamCall(0, 1, 400, None, "retry")
+SUMMARY = UpstreamCall(0, 1, 200, None, "summarize")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "calls", "answer"),
+    [
+        (None, (), None),
+        (None, (FIRST,), FIRST),
+        (None, (SUMMARY, FIRST), FIRST),
+        ("observed", (FIRST, SUMMARY), FIRST),
+        ("surfaced", (FIRST, SUMMARY, SECOND), FIRST),
+        ("recovered", (FIRST, SUMMARY, SECOND), SECOND),
+    ],
+)
+def test_second_try_is_the_answer_only_where_it_was_accepted(
+    outcome: str | None, calls: tuple[UpstreamCall, ...], answer: UpstreamCall | None
+) -> None:
+    seen = (Overflow("rejected", outcome, None, None),) if outcome else ()
+
+    assert finished(overflows=seen, upstream_calls=calls).answer is answer
 
 
 def test_every_listener_hears_although_one_fails() -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from deuz_compiler import Usage
 from deuz_proxy.observe import names
-from deuz_proxy.observe.events import Event, UpstreamCall
+from deuz_proxy.observe.events import Event, Overflow, UpstreamCall
 from deuz_proxy.sinks.families import Bounds
 from deuz_proxy.sinks.genai import GenAiSink
 from deuz_testing.events import STARTED_AT, finished, overflown, started
@@ -54,7 +54,8 @@ def test_each_call_has_a_duration_with_its_error() -> None:
     sink = counted(overflown(), finished(outcome="truncated"))
 
     name = "gen_ai_client_inference_duration_seconds_count"
-    assert value(sink, name, error_type="none") == 3
+    assert value(sink, name, error_type="none") == 2
+    assert value(sink, name, error_type="upstream_error") == 1
     assert value(sink, name, error_type="truncated") == 1
 
 
@@ -99,6 +100,26 @@ def test_call_that_failed_by_itself_has_its_own_error() -> None:
 
     name = "gen_ai_client_inference_duration_seconds_count"
     assert value(sink, name, error_type="upstream_broken") == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "failed"), [("recovered", 200, 1), ("surfaced", 400, 2)]
+)
+def test_each_call_that_was_rejected_has_failed(
+    outcome: str, status: int, failed: int
+) -> None:
+    seen = (Overflow("rejected", outcome, None, None),)
+    calls = (
+        UpstreamCall(STARTED_AT, 1.0, 400, None),
+        UpstreamCall(STARTED_AT, 1.0, status, None, "retry"),
+    )
+    ended = "ok" if outcome == "recovered" else "upstream_error"
+
+    sink = counted(finished(overflows=seen, upstream_calls=calls, outcome=ended))
+
+    name = "gen_ai_client_inference_duration_seconds_count"
+    assert value(sink, name, error_type="upstream_error") == failed
+    assert (value(sink, name, error_type="none") or 0) == 2 - failed
 
 
 def test_model_names_are_clamped() -> None:

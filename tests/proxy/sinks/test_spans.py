@@ -104,12 +104,19 @@ def test_recovered_request_has_a_span_for_each_call_with_an_id_of_its_own() -> N
     assert len({number(span.span_id) for span in spans}) == 5
 
 
-def test_only_the_call_that_answered_has_the_usage() -> None:
-    rejected, summary, retry = written(overflown())[:3]
+@pytest.mark.parametrize(
+    ("outcome", "counts"), [("recovered", [None, 70, 50]), ("surfaced", [50, 70, None])]
+)
+def test_only_the_call_that_answered_has_the_usage(
+    outcome: str, counts: list[int | None]
+) -> None:
+    event = overflown()
+    seen = (replace(event.overflows[0], outcome=outcome),)
+
+    rejected, summary, retry = written(replace(event, overflows=seen))[:3]
 
     name = "gen_ai.usage.output_tokens"
-    counts = [said_by(span).get(name) for span in (rejected, summary, retry)]
-    assert counts == [None, 70, 50]
+    assert [said_by(span).get(name) for span in (rejected, summary, retry)] == counts
 
 
 def test_refused_request_has_no_call() -> None:
