@@ -214,6 +214,27 @@ def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix
     )
 
 
+def without(prefix: Prefix, places: bytes) -> Prefix:
+    """Return the prefix without the elements at these places of its history.
+
+    They are in their order, packed, 4 bytes each.
+    """
+    digests: list[bytes] = []
+    tokens: list[bytes] = []
+    first = 0
+    for place in (*unpack_tokens(places), prefix.count):
+        digests.append(prefix.digests[first * DIGEST_BYTES : place * DIGEST_BYTES])
+        tokens.append(prefix.tokens[first * TOKEN_BYTES : place * TOKEN_BYTES])
+        first = place + 1
+    left = b"".join(tokens)
+    return msgspec.structs.replace(
+        prefix,
+        digests=b"".join(digests),
+        tokens=left,
+        history_tokens=sum_tokens(left),
+    )
+
+
 def _params(envelope: Envelope) -> Segment:
     body, text = envelope.body, b""
     for name, span in envelope.params:

@@ -2,8 +2,9 @@
 
 Rules:
 - What is made of it again is what it was: nothing of a body is guessed.
-- What stands elsewhere too is shared, not copied: the prefix is the baseline's, and
-  what is told ahead of the history is one value for all who begin alike.
+- What stands elsewhere too is shared, not copied: the prefix is the baseline's, where
+  nothing of ours is in that, and what is told ahead of the history is one value for all
+  who begin alike.
 - What the prefix has is not kept twice: of each turn that are half its digest and its
   tokens. Lineage keys are told from the turns.
 """
@@ -71,7 +72,7 @@ def rest(progress: Progress) -> Resting:
         array(_FOUR, turns.places)[::2].tobytes(),
         turns.kinds,
     )
-    ahead = _ahead(
+    ahead = _Ahead(
         checkpoint.history_start,
         checkpoint.before,
         checkpoint.facts,
@@ -80,7 +81,7 @@ def rest(progress: Progress) -> Resting:
         checkpoint.seed,
         turns.peeks,
     )
-    return Resting(ahead, shared.prefix, len(turns.kinds), b"".join(columns))
+    return Resting(_one(ahead), shared.prefix, len(turns.kinds), b"".join(columns))
 
 
 def wake(resting: Resting, *, offset: int, digest: bytes, root: bytes) -> Progress:
@@ -127,5 +128,6 @@ def _turns(resting: Resting, lead: int) -> Turns:
 
 # All who use one program with one model begin alike, mostly.
 @lru_cache(maxsize=1_024)
-def _ahead(*told: object) -> _Ahead:
-    return _Ahead(*told)  # type: ignore[arg-type]  # Its own fields, in their order.
+def _one(ahead: _Ahead) -> _Ahead:
+    """Return this, the same value for all who begin alike."""
+    return ahead

@@ -52,7 +52,8 @@ class Marks(msgspec.Struct, frozen=True, gc=False):
     """Where blocks stand, in their order: behind which turn, at which byte.
 
     `places` are packed, 8 bytes each; `before` and `behind` frame every text, `digests`
-    are the texts' own.
+    are the texts' own. `elements` are their places in the outbound prefix, packed, 4
+    bytes each: nothing where one is among leading turns, which are no part of it.
     """
 
     turns: tuple[int, ...]
@@ -60,6 +61,7 @@ class Marks(msgspec.Struct, frozen=True, gc=False):
     before: bytes
     behind: bytes
     digests: tuple[bytes, ...]
+    elements: bytes
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
@@ -94,14 +96,15 @@ def standing_of(
 
     `outbound` is its prefix with the surface, `inbound` the plain one.
     """
-    marks = _marks(surface)
+    ours = surface.ours(envelope.lead)
+    marks = _marks(surface, ours)
     if marks is None or marks.turns[-1] >= turns:
         return None
     pieces = surface.pieces
     return Standing(
         marks,
         pieces[:-1] if isinstance(pieces[-1], Run) else pieces,
-        surface.ours(envelope.lead),
+        ours,
         turns,
         envelope.lead,
         len(envelope.turns.kinds),
@@ -110,7 +113,7 @@ def standing_of(
     )
 
 
-def _marks(surface: Surface) -> Marks | None:
+def _marks(surface: Surface, ours: tuple[tuple[int, int], ...]) -> Marks | None:
     """Return where the blocks stand; None where one is no insertion like the others."""
     blocks, edits = surface.blocks, surface.edits
     if not blocks or surface.copies or len(blocks) != len(edits):
@@ -128,6 +131,7 @@ def _marks(surface: Surface) -> Marks | None:
         before,
         behind,
         tuple(map(xxhash.xxh3_128_digest, texts)),
+        pack_tokens([place for place, _ in ours]) if ours[0][0] >= 0 else b"",
     )
 
 
@@ -169,19 +173,21 @@ def put_more(
     if not (is_alike and _are_those(stood, known)):
         return None
     digest = xxhash.xxh3_128_digest(append.text)
+    count, lead = len(envelope.turns.kinds), standing.lead
+    place = turn + 1 - lead + len(stood)
     marks = Marks(
         (*known.turns, turn),
         known.places + struct.pack("=Q", at),
         before,
         behind,
         (*known.digests, digest),
+        known.elements and known.elements + pack_tokens([place]),
     )
     element = Element(digest, append.tokens, turn, is_ours=True)
-    count, lead = len(envelope.turns.kinds), standing.lead
     more = Standing(
         marks,
         (*standing.pieces, Run(known.turns[-1] + 1, turn + 1), element),
-        (*standing.ours, (turn + 1 - lead + len(stood), append.tokens)),
+        (*standing.ours, (place, append.tokens)),
         count,
         lead,
         count,

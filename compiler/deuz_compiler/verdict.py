@@ -20,6 +20,7 @@ from deuz_compiler.prefix import (
     Prefix,
     common_bytes,
     first_difference,
+    without,
 )
 from deuz_compiler.wires.usage import Usage
 
@@ -53,6 +54,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 class Baseline(msgspec.Struct, frozen=True, gc=False):
     """A prefix the provider has seen: as the client sent it and as it was forwarded.
 
+    `plain` is the client's, or the places of what we added to it in `outbound`, which
+    tell it: thousands of conversations are remembered, and few are asked for it.
     `frontier_tokens` is how much of it the provider said it holds in its cache, None if
     it did not say. `at` is Unix time, in seconds, of the request that sent it. With
     `is_ledger_lost` it went without what the ledger holds, which may come back. `tried`
@@ -60,7 +63,7 @@ class Baseline(msgspec.Struct, frozen=True, gc=False):
     the turns of which the ledger held something.
     """
 
-    inbound: Prefix
+    plain: Prefix | bytes
     outbound: Prefix
     at: float
     ttl_seconds: float
@@ -68,6 +71,12 @@ class Baseline(msgspec.Struct, frozen=True, gc=False):
     is_ledger_lost: bool = False
     tried: Prefix | None = None
     entries: int = 0
+
+    @property
+    def inbound(self) -> Prefix:
+        """As the client sent it."""
+        plain = self.plain
+        return without(self.outbound, plain) if isinstance(plain, bytes) else plain
 
 
 _UNCHANGED, _EXTENDED = Verdict("unchanged"), Verdict("extended")

@@ -18,7 +18,7 @@ from deuz_proxy.observe.events import Prediction
 def tried_baselines(baselines: Sequence[Baseline]) -> tuple[Baseline, ...]:
     """Return the baselines as if all that was tried had been sent."""
     return tuple(
-        replace(each, outbound=each.tried)
+        replace(each, plain=each.inbound, outbound=each.tried)
         for each in baselines
         if each.tried is not None
     )

@@ -20,7 +20,9 @@ from deuz_compiler.prefix import (
     common_bytes,
     common_elements,
     first_difference,
+    without,
 )
+from deuz_compiler.wires.turns import pack_tokens
 from deuz_testing.bodies import anthropic_body, assistant, chat_body, user
 
 TURNS = [user("a"), assistant("b"), user("c")]
@@ -196,6 +198,21 @@ def test_a_surface_without_operations_is_the_plain_prefix() -> None:
     assert with_surface(
         plain_prefix(envelope), envelope, project(envelope, {}, no_parts)
     ) == plain_prefix(envelope)
+
+
+@given(st.sets(st.integers(0, 4)), st.sampled_from([0, 2]))
+def test_without_what_was_added_it_is_the_plain_prefix(
+    turns: set[int], count: int
+) -> None:
+    lead = [{"role": "system", "content": "s"}] * count
+    envelope = lift("openai_chat", chat_body([*lead, *map(user, "abcde")]))
+    held = {count + turn: (Append(b"block", (), 40),) for turn in sorted(turns)}
+    surface, plain = project(envelope, held, no_parts), plain_prefix(envelope)
+    places = [place for place, _ in surface.ours(envelope.lead)]
+
+    shown = with_surface(plain, envelope, surface)
+
+    assert without(shown, pack_tokens(places)) == plain
 
 
 OPERATIONS = st.dictionaries(

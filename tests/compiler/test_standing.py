@@ -37,6 +37,7 @@ from deuz_compiler import (
     with_surface,
 )
 from deuz_compiler import standing as module
+from deuz_compiler.prefix import without
 from deuz_compiler.wires import envelope as envelopes
 from deuz_testing.bodies import (
     anthropic_body,
@@ -117,7 +118,7 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
     envelope, surface, shown = laid(grown_from(wire, first, second), held, wire)
     if known is None:
         return
-    inbound = plain_prefix(envelope)
+    inbound, own = plain_prefix(envelope), known.marks.elements
 
     assert put_back(known, envelope, held) == unedited(surface)
     assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
@@ -130,6 +131,10 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
     assert stays(known, envelope).elements == surface.elements
     assert prefix_again(known, inbound) == shown
     assert known.ours == surface.ours(envelope.lead)
+    if known.ours[0][0] < 0:
+        assert own == b""
+    else:
+        assert without(shown, own) == inbound
     assert gone_on(
         known, envelope, inbound, shown, turns=len(envelope.turns)
     ) == standing_of(envelope, surface, inbound, shown, turns=len(envelope.turns))

@@ -88,9 +88,11 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     if runtime.archives and call.target.mode == "compile" and call.identity.is_known:
         for archive in runtime.archives:
             archive.note(call)
+    # Where our blocks stand tells the client's prefix: it need not be kept, too.
+    own = standing.marks.elements if standing is not None else b""
     # In the order of its fields: by name, each is looked for among all of them.
     baseline = Baseline(
-        inbound,
+        own or inbound,
         outbound,
         call.at,
         kept_seconds(envelope, progress),

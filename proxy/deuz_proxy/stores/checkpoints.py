@@ -11,7 +11,7 @@ Rules:
   request: those of the last one are let go while they are at hand.
 - Conversations that are going on are kept as they are. Of one that rests there is what
   nothing else tells (`Resting`), and not where it stood before: a fifth of the memory.
-  A short body, or one of short turns, is let go of, and read anew when it comes back.
+  A short body of short turns is let go of, and read anew when it comes back.
 - Bounded by count and bytes; the least recently used goes. Losing one costs time, never
   truth.
 """
@@ -37,8 +37,10 @@ from deuz_compiler import (
 # Those who agree for long, as with one system prompt, and stand at the same place.
 _MOST_IN_BUCKET = 16
 # At rest a conversation takes 500 bytes, and 29 a turn: what these stand for is at
-# least twenty times as long. What is less is read anew: 100 KB in 0.2 ms.
+# least twenty times as long. What is less is read anew, 100 KB in 0.2 ms, but never
+# that much: many long ones that are going on put out each other at every request.
 _LEAST_BYTES, _LEAST_TURN_BYTES = 10_000, 1_500
+_MOST_ANEW_BYTES = 262_144
 # Half of each place is kept.
 _MOST_BYTES = 2**32
 
@@ -240,7 +242,7 @@ class Checkpoints:
 
     def _rest(self, slot: _Slot) -> None:
         least = _LEAST_BYTES + slot.turns * _LEAST_TURN_BYTES
-        if not least <= slot.offset < _MOST_BYTES:
+        if not min(least, _MOST_ANEW_BYTES) <= slot.offset < _MOST_BYTES:
             self._forget(slot)
             self._leave(slot, slot.key)
             return

@@ -155,8 +155,11 @@ class MemoryLedger:
 
     def _put(self, key: bytes, held: tuple[Operation, ...], now: float) -> bool:
         # An equal request may have got a block meanwhile: that is what stays.
-        if held == BARE and key in self._entries:
-            return True
+        if held == BARE:
+            if key in self._entries:
+                return True
+            # Most of what is held: one value for all of them.
+            held = BARE
         self._drop(key)
         if not held:
             return True

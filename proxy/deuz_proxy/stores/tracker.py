@@ -247,7 +247,7 @@ class Tracker:
         main = self._sessions.get(session) if session else None
         known = self._conversations.get(main) if main else None
         is_apart = known is not None and any(
-            known.baselines[0].inbound.head(name).digest != current.head(name).digest
+            known.baselines[0].outbound.head(name).digest != current.head(name).digest
             for name in ("tools", "system")
         )
         return Sighting(self._new_id(), is_side_call=is_probe or is_apart)
@@ -322,7 +322,7 @@ def _headed_first(
 def _with_frontier(old: Baseline, tokens: int) -> Baseline:
     # In the order of its fields: by name, each is looked for among all of them.
     return Baseline(
-        old.inbound,
+        old.plain,
         old.outbound,
         old.at,
         old.ttl_seconds,

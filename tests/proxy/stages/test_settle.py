@@ -246,6 +246,22 @@ def kept_baseline(call: Call, compiled: Compiled, runtime: Runtime) -> Baseline:
     return sighting.baselines[0]
 
 
+async def test_of_what_was_sent_with_blocks_the_clients_own_prefix_is_told(
+    told: Told,
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[FixedSource()])
+    call = await admitted(runtime, GivenRequest(anthropic_body(TURNS)))
+    compiled = compile_call(call, await recall_context(call, runtime), runtime)
+
+    await keep_call(call, compiled, runtime)
+
+    kept = kept_baseline(call, compiled, runtime)
+    assert compiled.inbound != compiled.outbound == kept.outbound
+    assert kept.inbound == compiled.inbound
+    # Told by the other, not kept beside it.
+    assert isinstance(kept.plain, bytes)
+
+
 @pytest.mark.parametrize(("marker", "seconds"), [("", 300.0), (',"ttl":"1h"', 3600.0)])
 async def test_a_long_marker_makes_the_baseline_live_longer(
     runtime: Runtime, marker: str, seconds: float

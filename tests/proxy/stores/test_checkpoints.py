@@ -220,6 +220,15 @@ def test_what_spares_little_reading_is_let_go_of_when_it_rests() -> None:
     assert len(store) == len(slots_of(store)) == 2
 
 
+def test_of_a_long_body_even_short_turns_are_kept_at_rest() -> None:
+    store, short = Checkpoints(max_open=0), "word " * 20
+    for count in (1_800, 3_600):
+        keep(store, grown(count, short))
+
+    assert len(grown(1_800, short)) < 262_144 < len(grown(3_600, short))
+    assert turns_kept(store) == [3_600]
+
+
 def test_a_request_that_comes_again_changes_nothing_of_that() -> None:
     store = Checkpoints()
     for count in (5, 6, 7, 7, 7, 8, 8):

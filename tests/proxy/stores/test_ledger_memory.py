@@ -70,6 +70,15 @@ async def test_the_bytes_told_are_those_of_what_is_held() -> None:
     assert told.last.store == "memory"
 
 
+async def test_that_turns_stay_bare_is_one_value_for_all_of_them() -> None:
+    ledger = memory_ledger(ManualClock(), Told())
+
+    await ledger.commit({key(number): (Bare(),) for number in (1, 2)})
+
+    first, second = await ledger.read([key(1), key(2)])
+    assert first is second
+
+
 async def test_what_is_closed_is_forgotten() -> None:
     ledger = memory_ledger(ManualClock(), Told())
     await ledger.commit({key(1): (append("a"),)})

@@ -9,6 +9,7 @@ from deuz_compiler import (
     lift,
     plain_prefix,
     project,
+    standing_of,
     with_surface,
 )
 from deuz_testing.bodies import anthropic_body, assistant, user
@@ -26,9 +27,11 @@ def baseline(
     envelope = lift("anthropic", body)
     inbound = plain_prefix(envelope)
     laid = project(envelope, operations or {}, lambda wire, raw, part: (0, 0))
-    return Baseline(
-        inbound, with_surface(inbound, envelope, laid), 1000.0, 300.0, frontier
-    )
+    outbound = with_surface(inbound, envelope, laid)
+    turns = len(envelope.turns)
+    standing = standing_of(envelope, laid, inbound, outbound, turns=turns)
+    plain = standing.marks.elements if standing else inbound
+    return Baseline(plain, outbound, 1000.0, 300.0, frontier)
 
 
 def body(turns: Sequence[dict[str, object]] = TURNS, **members: object) -> bytes:
