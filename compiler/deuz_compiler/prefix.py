@@ -7,6 +7,7 @@ Rules:
   that thousands of conversations can be remembered.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -205,13 +206,7 @@ def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix
         start, end = max(0, piece.start - lead), max(0, piece.end - lead)
         digests.append(prefix.digests[start * DIGEST_BYTES : end * DIGEST_BYTES])
         tokens.append(prefix.tokens[start * TOKEN_BYTES : end * TOKEN_BYTES])
-    shown = b"".join(tokens)
-    return msgspec.structs.replace(
-        prefix,
-        digests=b"".join(digests),
-        tokens=shown,
-        history_tokens=sum_tokens(shown),
-    )
+    return _with_history(prefix, digests, tokens)
 
 
 def without(prefix: Prefix, places: bytes) -> Prefix:
@@ -226,12 +221,18 @@ def without(prefix: Prefix, places: bytes) -> Prefix:
         digests.append(prefix.digests[first * DIGEST_BYTES : place * DIGEST_BYTES])
         tokens.append(prefix.tokens[first * TOKEN_BYTES : place * TOKEN_BYTES])
         first = place + 1
-    left = b"".join(tokens)
+    return _with_history(prefix, digests, tokens)
+
+
+def _with_history(
+    prefix: Prefix, digests: Sequence[bytes], tokens: Sequence[bytes]
+) -> Prefix:
+    told = b"".join(tokens)
     return msgspec.structs.replace(
         prefix,
         digests=b"".join(digests),
-        tokens=left,
-        history_tokens=sum_tokens(left),
+        tokens=told,
+        history_tokens=sum_tokens(told),
     )
 
 

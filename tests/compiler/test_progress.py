@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from deuz_compiler import (
     NotLifted,
-    Progress,
     Resumed,
     chain,
     kept_seconds,
@@ -22,16 +21,9 @@ from deuz_testing.bodies import (
     odd_bodies,
     user,
 )
+from deuz_testing.checkpoints import ROOT, progress_in
 
-ROOT = bytes(range(16))
 WIRES = st.sampled_from(["anthropic", "openai_chat"])
-
-
-def progress(wire: str, body: bytes) -> Progress:
-    envelope = lift(wire, body, seed=7)
-    keys = chain(envelope, root=ROOT)
-    starts = starts_of(ROOT, body)
-    return progress_of(envelope, keys, plain_prefix(envelope), starts=starts, seed=7)
 
 
 def grown_from(wire: str, first: bytes, second: bytes) -> bytes:
@@ -49,7 +41,7 @@ def test_what_is_gone_on_with_is_what_reading_anew_gives(
     first: bytes, second: bytes, third: bytes, wire: str
 ) -> None:
     body = first
-    known = progress(wire, first)
+    known = progress_in(wire, first)
     for more in (second, third):
         body = grown_from(wire, body, more)
         starts = starts_of(ROOT, body)
@@ -62,7 +54,7 @@ def test_what_is_gone_on_with_is_what_reading_anew_gives(
             envelope, keys, prefix, starts=starts, seed=7, resumed=Resumed(known)
         )
 
-        assert known == progress(wire, body)
+        assert known == progress_in(wire, body)
 
 
 # As above. An answer that is asked for again goes on from where the body stood before.
@@ -71,8 +63,8 @@ def test_what_is_gone_on_with_is_what_reading_anew_gives(
 def test_what_goes_on_from_an_earlier_place_is_what_reading_anew_gives(
     first: bytes, second: bytes, other: bytes, wire: str
 ) -> None:
-    before = progress(wire, first)
-    later = progress(wire, grown_from(wire, first, second))
+    before = progress_in(wire, first)
+    later = progress_in(wire, grown_from(wire, first, second))
     place = before.checkpoint
     known = progress_up_to(
         later, len(before.keys), offset=place.offset, digest=place.digest
@@ -87,7 +79,7 @@ def test_what_goes_on_from_an_earlier_place_is_what_reading_anew_gives(
     keys = chain(envelope, root=ROOT, known=known.keys)
     prefix = plain_prefix(envelope, known.shared)
     starts = starts_of(ROOT, body)
-    assert progress(wire, body) == progress_of(
+    assert progress_in(wire, body) == progress_of(
         envelope, keys, prefix, starts=starts, seed=7, resumed=Resumed(known)
     )
 
@@ -96,7 +88,7 @@ def test_a_marker_that_was_not_looked_at_in_a_longer_history_is_found() -> None:
     block = {"type": "text", "text": "m", "cache_control": {"type": "ephemeral"}}
     marked = {"role": "user", "content": [block]}
     turns = [user("a"), marked, *[assistant("x"), user("y")] * 4]
-    known = progress("anthropic", anthropic_body([*turns[:-1], marked]))
+    known = progress_in("anthropic", anthropic_body([*turns[:-1], marked]))
     shorter = anthropic_body(turns[:9])
     envelope = lift("anthropic", shorter, seed=7, known=known.checkpoint)
 
@@ -110,13 +102,13 @@ def test_a_marker_that_was_not_looked_at_in_a_longer_history_is_found() -> None:
     )
 
     assert (len(known.keys), len(found.keys)) == (9, 1)
-    assert found == progress("anthropic", shorter)
+    assert found == progress_in("anthropic", shorter)
 
 
 def test_leading_system_turns_are_taken_over_only_while_they_are_the_same() -> None:
     rule = {"role": "system", "content": "be brief"}
     plain = chat_body([rule, user("a")])
-    known = progress("openai_chat", plain)
+    known = progress_in("openai_chat", plain)
     grown = grown_from("openai_chat", plain, chat_body([user("more")]))
 
     envelope = lift("openai_chat", grown, seed=7, known=known.checkpoint)
@@ -130,7 +122,7 @@ def test_leading_system_turns_are_taken_over_only_while_they_are_the_same() -> N
 def test_a_system_turn_behind_nothing_but_system_turns_is_one_of_them() -> None:
     rule = {"role": "system", "content": "be brief"}
     plain = chat_body([rule])
-    known = progress("openai_chat", plain)
+    known = progress_in("openai_chat", plain)
     grown = grown_from("openai_chat", plain, chat_body([rule, user("a")]))
 
     envelope = lift("openai_chat", grown, seed=7, known=known.checkpoint)
@@ -188,7 +180,7 @@ INSTRUCTED = {"model": "m", "input": [RULE, ASKED], "instructions": "x"}
 def test_members_behind_the_history_are_read_anew(
     wire: str, first: bytes, second: bytes
 ) -> None:
-    known = progress(wire, first)
+    known = progress_in(wire, first)
 
     resumed = lift(wire, second, seed=7, known=known.checkpoint)
 
@@ -198,7 +190,7 @@ def test_members_behind_the_history_are_read_anew(
 
 @pytest.mark.parametrize("slip", [b".5", b"0", b"e5", b"{}", b",", b", "])
 def test_a_slip_behind_a_known_turn_is_no_json(slip: bytes) -> None:
-    known = progress("anthropic", anthropic_body([user("a")]))
+    known = progress_in("anthropic", anthropic_body([user("a")]))
     broken = anthropic_body([user("a")]).replace(b"}]", b"}" + slip + b"]")
 
     with pytest.raises(NotLifted, match="not_json"):
@@ -221,6 +213,6 @@ def test_a_cache_is_kept_as_long_as_is_asked_ahead_or_by_a_newest_turn(
     turns = [user("q"), {"role": "user", "content": marked}]
     body = compact({**ahead, "model": "m", "max_tokens": 9, "messages": turns})
 
-    known = progress("anthropic", body)
+    known = progress_in("anthropic", body)
 
     assert kept_seconds(lift("anthropic", body, seed=7), known) == seconds

@@ -3,26 +3,14 @@ from hypothesis import strategies as st
 
 from deuz_compiler import (
     Progress,
-    chain,
-    lift,
-    plain_prefix,
-    progress_of,
     progress_up_to,
     rest,
-    starts_of,
     wake,
 )
 from deuz_testing.bodies import anthropic_body, chat_body, odd_bodies, user
+from deuz_testing.checkpoints import ROOT, progress_in
 
-ROOT = bytes(range(16))
 WIRES = st.sampled_from(["anthropic", "openai_chat"])
-
-
-def progress(wire: str, body: bytes) -> Progress:
-    envelope = lift(wire, body, seed=7)
-    keys, prefix = chain(envelope, root=ROOT), plain_prefix(envelope)
-    starts = starts_of(ROOT, body)
-    return progress_of(envelope, keys, prefix, starts=starts, seed=7)
 
 
 def woken(known: Progress) -> Progress:
@@ -32,7 +20,7 @@ def woken(known: Progress) -> Progress:
 
 @given(odd_bodies(), WIRES)
 def test_what_wakes_is_what_went_to_rest(body: bytes, wire: str) -> None:
-    known = progress(wire, body)
+    known = progress_in(wire, body)
 
     assert woken(known) == known
 
@@ -41,7 +29,7 @@ def test_what_wakes_is_what_went_to_rest(body: bytes, wire: str) -> None:
 def test_the_prefix_may_be_of_more_turns_than_rest(
     body: bytes, wire: str, turns: int
 ) -> None:
-    whole = progress(wire, body)
+    whole = progress_in(wire, body)
     some = min(turns, len(whole.keys))
     known = progress_up_to(whole, some, offset=9, digest=b"d" * 16)
 
@@ -51,7 +39,7 @@ def test_the_prefix_may_be_of_more_turns_than_rest(
 def test_keys_of_leading_turns_end_at_the_checkpoint_too() -> None:
     marked = {"role": "system", "content": "b", "cache_control": {"type": "ephemeral"}}
     body = chat_body([{"role": "system", "content": "a"}, marked, user("q")])
-    known = progress("openai_chat", body)
+    known = progress_in("openai_chat", body)
 
     assert (len(known.keys), known.shared.lead) == (1, 2)
     assert woken(known) == known
@@ -59,7 +47,7 @@ def test_keys_of_leading_turns_end_at_the_checkpoint_too() -> None:
 
 def test_what_is_told_ahead_is_one_value_for_all_who_begin_alike() -> None:
     first, second = (
-        progress("anthropic", anthropic_body([user(text)])) for text in "ab"
+        progress_in("anthropic", anthropic_body([user(text)])) for text in "ab"
     )
 
     assert rest(first).ahead is rest(second).ahead
@@ -71,6 +59,6 @@ def test_what_is_told_ahead_is_one_value_for_all_who_begin_alike() -> None:
 def test_a_turn_at_rest_takes_29_bytes_its_prefix_included() -> None:
     bodies = [anthropic_body([user("word " * 300)] * count) for count in (10, 210)]
 
-    few, many = (rest(progress("anthropic", body)).weight_bytes for body in bodies)
+    few, many = (rest(progress_in("anthropic", body)).weight_bytes for body in bodies)
 
     assert (many - few) / 200 == 29
