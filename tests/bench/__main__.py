@@ -104,8 +104,9 @@ def prepare(folder: Path) -> None:
         (folder / f"{size}.template").write_bytes(template)
         placed = bodies.make_placed(size)
         (folder / f"{size}-placed.template").write_bytes(placed)
-        streamed = bodies.make_streamed(template)
-        (folder / f"{size}-stream.template").write_bytes(streamed)
+        for name, body in ((size, template), (f"{size}-placed", placed)):
+            streamed = bodies.make_streamed(body)
+            (folder / f"{name}-stream.template").write_bytes(streamed)
 
 
 def measure(folder: Path, cells: list[Cell], *, rounds: int, only: list[str]) -> Result:

@@ -6,7 +6,8 @@ Rules:
 - Their steps end in a turn of the user: the compile subject has to search and place
   each time, its worst case.
 - `placed` is what most turns of real agents are: ten blocks stand already, and tool
-  results come, for which nothing is asked.
+  results come, for which nothing is asked. Paced streams answer such turns: what a
+  search costs is no event's.
 - All numbers of requests are fixed and small: a sample cannot run away.
 """
 
@@ -40,8 +41,9 @@ class Cell:
     @property
     def template(self) -> str:
         """The name of the file with its bodies."""
-        kind = "-stream" if self.is_streamed else "-placed" if self.is_placed else ""
-        return f"{self.size}{kind}.template"
+        placed = "-placed" if self.is_placed else ""
+        streamed = "-stream" if self.is_streamed else ""
+        return f"{self.size}{placed}{streamed}.template"
 
 
 def list_cells(*, primed: int, scale: float) -> tuple[Cell, ...]:
@@ -65,10 +67,19 @@ def list_cells(*, primed: int, scale: float) -> tuple[Cell, ...]:
         Cell("2k placed c1", "2k", 1, 12, placed, count(40), is_placed=True),
         Cell("100k placed c1", "100k", 1, 12, placed, count(24), is_placed=True),
         Cell("1m placed c1", "1m", 1, 8, placed, count(12), is_placed=True),
-        Cell("2k placed c64", "2k", 64, 64, placed, count(24), is_placed=True),
+        Cell("2k placed c64", "2k", 64, 192, placed, count(24), is_placed=True),
         Cell("100k placed c64", "100k", 64, 64, placed, count(24), is_placed=True),
         Cell("1m placed c64", "1m", 64, 64, placed, count(12), is_placed=True),
-        Cell("64 streams", "2k", 64, 64, 0, count(3), is_streamed=True),
+        Cell(
+            "64 streams",
+            "2k",
+            64,
+            64,
+            placed,
+            count(3),
+            is_streamed=True,
+            is_placed=True,
+        ),
         make_burst(count(8)),
     )
 

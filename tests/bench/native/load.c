@@ -12,8 +12,8 @@
  * them are spread over CONNS connections, each talk with one request in flight at most.
  * First PRIME requests of each talk are sent; then "primed" is printed and a byte awaited
  * on stdin; then STEPS more of each are sent and measured. With PRIME 0 each measured request
- * opens a new conversation: first sight. STREAM is the value of X-Bench-Stream. Lines in
- * the environment's BENCH_HEADERS are sent along.
+ * opens a new conversation: first sight. STREAM is the value of X-Bench-Stream of those that
+ * are measured. Lines in the environment's BENCH_HEADERS are sent along.
  *
  * Prints one JSON line; latency is from the first byte sent to the last one received, in ms.
  */
@@ -52,6 +52,7 @@ static struct talk *talks, **queue;
 static struct conn conns[CONNS_MAX];
 static int port, poller, talk_count, queue_head, queue_len, is_fresh;
 static const char *stream, *headers = "";
+static int is_primed;
 static long long next_number, most_each, wanted, begun, finished, errors, bad_status, event_count, byte_count;
 static double *latency, *first_byte, *transit;
 static size_t latency_count, transit_count, transit_room;
@@ -123,7 +124,8 @@ static void extend(struct talk *t) {
     t->end = t->history_end + closing.len;
     t->steps++;
     char head[HEAD_ROOM], extra[96] = "";
-    if (stream) snprintf(extra, sizeof extra, "X-Bench-Stream: %s\r\n", stream);
+    /* One event is enough of an answer that only makes a history known. */
+    if (stream) snprintf(extra, sizeof extra, "X-Bench-Stream: %s\r\n", is_primed ? stream : "1,0");
     int n = snprintf(head, sizeof head,
         "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer bench\r\n"
         "Content-Type: application/json\r\nAccept: */*\r\nUser-Agent: bench-load\r\n%s%s"
@@ -325,6 +327,7 @@ int main(int argc, char **argv) {
     printf("primed\n");
     fflush(stdout);
     if (getchar() == EOF) return 1;
+    is_primed = 1;
     latency_count = transit_count = 0;
     errors = bad_status = event_count = byte_count = 0;
     long long t0 = now_ns();
