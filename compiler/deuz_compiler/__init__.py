@@ -25,6 +25,7 @@ from deuz_compiler.operations import (
     TailCopy,
     shortens,
 )
+from deuz_compiler.pieces import Ours
 from deuz_compiler.placement.block import (
     BlockRecord,
     escape_json_string,
@@ -54,6 +55,7 @@ from deuz_compiler.progress import (
     progress_of,
     progress_up_to,
 )
+from deuz_compiler.reading import Held, HeldOperations, Reading, block_text
 from deuz_compiler.records.candidate import Candidate, Eligibility
 from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest, context_warnings
@@ -90,8 +92,6 @@ from deuz_compiler.selection.budget import weigh as weigh_shares
 from deuz_compiler.selection.explain import Explanation
 from deuz_compiler.shares import SegmentShare, judged_shares, segment_shares
 from deuz_compiler.standing import (
-    Held,
-    Reading,
     Standing,
     gone_on,
     prefix_again,
@@ -100,10 +100,9 @@ from deuz_compiler.standing import (
     put_more,
     standing_of,
     standing_up_to,
-    stays,
+    surface_again,
 )
 from deuz_compiler.surface import (
-    Element,
     Ending,
     Surface,
     kept_turns,
@@ -189,7 +188,6 @@ __all__ = [
     "CompileFacts",
     "CompilerError",
     "Edit",
-    "Element",
     "Eligibility",
     "Ending",
     "Envelope",
@@ -199,10 +197,12 @@ __all__ = [
     "FoldRun",
     "Folded",
     "Held",
+    "HeldOperations",
     "MalformedInput",
     "Manifest",
     "NotLifted",
     "Operation",
+    "Ours",
     "OverflowSignal",
     "Overhead",
     "Part",
@@ -244,6 +244,7 @@ __all__ = [
     "apply_patch",
     "ask_once",
     "asks_to_condense",
+    "block_text",
     "calibrated",
     "chain",
     "compile_context",
@@ -315,9 +316,9 @@ __all__ = [
     "standing_up_to",
     "start_step",
     "starts_of",
-    "stays",
     "summary_body",
     "summary_request_text",
+    "surface_again",
     "tokenizer_estimator",
     "tokens_with",
     "user_text",

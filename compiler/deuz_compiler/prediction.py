@@ -8,8 +8,7 @@ Rules:
 - Nothing is claimed where the provider did not say what it read.
 """
 
-from collections.abc import Sequence
-
+from deuz_compiler.pieces import Ours
 from deuz_compiler.prefix import Prefix
 from deuz_compiler.wires.usage import Usage
 
@@ -18,15 +17,15 @@ def predict_read(
     plain: Prefix,
     tried: Prefix,
     *,
-    ours: Sequence[tuple[int, int]],
+    ours: Ours,
     usage: Usage | None,
     broken_at: int | None = None,
 ) -> int | None:
     """Return how many tokens would be read from the cache with our blocks in place.
 
-    `plain` is what was sent, `tried` the same with our blocks, `ours` place and
-    estimated tokens of each, as `Surface.ours` counts them. Where a block of ours broke
-    the prefix, nothing is read from the element `broken_at` of the history on.
+    `plain` is what was sent, `tried` the same with our blocks, which are `ours`. Where
+    one of them broke the prefix, nothing is read from the element `broken_at` of the
+    history on.
     """
     if usage is None or usage.cache_read is None:
         return None
@@ -41,11 +40,11 @@ def predict_read(
     return min(found, round(ahead * scale))
 
 
-def _covered(plain: Prefix, ours: Sequence[tuple[int, int]], read_tokens: float) -> int:
+def _covered(plain: Prefix, ours: Ours, read_tokens: float) -> int:
     """Return the tokens of our blocks that stand within what was read."""
     counts = plain.token_counts()
     seen, turns, added = plain.head_tokens, 0, 0
-    for number, (place, tokens) in enumerate(ours):
+    for number, (place, tokens) in enumerate(ours.pairs()):
         # Our blocks take places, but are no turns of the client's.
         ahead = place - number
         seen += sum(counts[turns:ahead])

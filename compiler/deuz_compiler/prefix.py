@@ -13,7 +13,8 @@ from functools import lru_cache
 import msgspec
 import xxhash
 
-from deuz_compiler.surface import Element, Surface
+from deuz_compiler.pieces import Element
+from deuz_compiler.surface import Surface
 from deuz_compiler.wires.envelope import Envelope, Facts, Span
 from deuz_compiler.wires.rendered import has_marker, rendered_list
 from deuz_compiler.wires.scanner import SCANNER
@@ -182,7 +183,7 @@ def _halved(digests: bytes) -> bytes:
 def tokens_with(prefix: Prefix, envelope: Envelope, surface: Surface) -> int:
     """Return the tokens of the whole prefix with the surface; `prefix` is the plain."""
     turns = added = 0
-    for piece in surface.pieces:
+    for piece in surface.all_pieces:
         if isinstance(piece, Element):
             added += piece.tokens
         else:
@@ -198,7 +199,7 @@ def with_surface(prefix: Prefix, envelope: Envelope, surface: Surface) -> Prefix
     lead = envelope.lead
     digests: list[bytes] = []
     tokens: list[bytes] = []
-    for piece in surface.pieces:
+    for piece in surface.all_pieces:
         if isinstance(piece, Element):
             digests.append(piece.digest[:DIGEST_BYTES])
             tokens.append(piece.tokens.to_bytes(TOKEN_BYTES, "little"))

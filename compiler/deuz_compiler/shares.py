@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from deuz_compiler.pieces import Ours
 from deuz_compiler.prefix import DIGEST_BYTES, Difference, Prefix, first_difference
 from deuz_compiler.verdict import Baseline, Verdict, matching_baseline
 from deuz_compiler.wires.turns import sum_tokens
 
-Ours = Sequence[tuple[int, int]]
+_NONE = Ours()
 
 
 class SegmentShare(msgspec.Struct, frozen=True, gc=False):
@@ -26,7 +27,10 @@ class SegmentShare(msgspec.Struct, frozen=True, gc=False):
 
 
 def judged_shares(
-    verdict: Verdict, baselines: Sequence[Baseline], current: Baseline, ours: Ours = ()
+    verdict: Verdict,
+    baselines: Sequence[Baseline],
+    current: Baseline,
+    ours: Ours = _NONE,
 ) -> tuple[SegmentShare, ...]:
     """Return the shares of a request by the baseline that it goes on from.
 
@@ -36,23 +40,23 @@ def judged_shares(
         reference = matching_baseline(baselines, current, verdict)
         return segment_shares(reference, current.outbound, ours)
     old, new, plain = baselines[0].outbound, current.outbound, current.inbound
-    if not ours:
+    if not ours.count:
         return _kept_shares(old, new, 0, 0)
     # Nearly always all that we added stood there before, and nothing was replaced.
-    is_in_place = ours[0][0] >= 0 and ours[-1][0] * DIGEST_BYTES < len(old.digests)
-    is_more = len(new.digests) == len(plain.digests) + len(ours) * DIGEST_BYTES
+    is_in_place = ours.first >= 0 and ours.last * DIGEST_BYTES < len(old.digests)
+    is_more = len(new.digests) == len(plain.digests) + ours.count * DIGEST_BYTES
     if is_in_place and is_more:
         return _kept_shares(old, new, new.history_tokens - plain.history_tokens, 0)
     return segment_shares(baselines[0], new, ours)
 
 
 def segment_shares(
-    latest: Baseline | None, current: Prefix, ours: Ours = ()
+    latest: Baseline | None, current: Prefix, ours: Ours = _NONE
 ) -> tuple[SegmentShare, ...]:
     """Split the request's tokens by segment into reused, lost and new.
 
-    Lost is what stood in the baseline too, but behind the break; `ours` are place and
-    tokens of each element of the history that the sidecar added, in their order.
+    Lost is what stood in the baseline too, but behind the break; `ours` is what the
+    sidecar added to the history.
     """
     if latest is None:
         return _all_new(current, ours)
@@ -94,7 +98,7 @@ def _kept_shares(
 
 
 def _all_new(current: Prefix, ours: Ours) -> tuple[SegmentShare, ...]:
-    added = _added_tokens(ours, 0, current.count) if ours else 0
+    added = _added_tokens(ours, 0, current.count)
     return (
         SegmentShare("tools", 0, 0, current.tools.tokens),
         SegmentShare("system", 0, 0, current.system.tokens),
@@ -116,7 +120,7 @@ def _history_shares(
     new = current.tokens_from(known)
     lost = current.tokens_between(reused_end, known)
     reused = current.history_tokens - new - lost
-    if not ours:
+    if not ours.count:
         turns = SegmentShare("turns", reused, lost, new)
         return (turns, SegmentShare("context", 0, 0, 0))
     context = (
@@ -131,4 +135,4 @@ def _history_shares(
 
 def _added_tokens(ours: Ours, start: int, end: int) -> int:
     """Sum the tokens of what the sidecar added from `start` to `end`."""
-    return sum([tokens for place, tokens in ours if start <= place < end])
+    return sum([tokens for place, tokens in ours.pairs() if start <= place < end])

@@ -2,79 +2,61 @@
 
 Rules:
 - It is what projecting anew would give: it saves time only.
-- It holds places and hashes, but none of the texts: those are the ledger's, and what
-  the ledger holds now decides whether it still stands. Of a ledger in the process it
-  holds entries, which the ledger empties as soon as they are not what it holds.
+- It holds places and hashes, packed, but none of the texts: those are the ledger's,
+  and what the ledger holds now decides whether it still stands. Of a ledger in the
+  process it holds entries, which the ledger empties as soon as they are not what it
+  holds.
 - Only blocks stand: one behind a turn, each in one insertion. What shortens a history,
   and working memory in it, is projected anew.
 """
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 import xxhash
 
-from deuz_compiler.operations import Append, Bare, Operation
+from deuz_compiler.operations import Append, Bare
+from deuz_compiler.pieces import Element, Ours, Pieces
 from deuz_compiler.placement.laws import PART, append_edits
 from deuz_compiler.prefix import DIGEST_BYTES, Prefix
-from deuz_compiler.surface import Block, Element, Operations, Run, Surface
+from deuz_compiler.reading import Reading
+from deuz_compiler.surface import Block, Operations, Surface
 from deuz_compiler.wires.envelope import LONG_BYTES, Edit, Envelope, Spliced, splice
 from deuz_compiler.wires.scanner import SCANNER
-from deuz_compiler.wires.turns import TOKEN_BYTES, pack_tokens
+from deuz_compiler.wires.turns import DIGEST_BYTES as TURN_DIGEST_BYTES
+from deuz_compiler.wires.turns import TOKEN_BYTES, pack_tokens, unpack_tokens
 
 _SOUGHT_BYTES = 64
-
-
-class Held(Protocol):
-    """An entry of a ledger; one that the ledger holds no more has no operations."""
-
-    @property
-    def operations(self) -> tuple[Operation, ...]:
-        """What it holds."""
-
-
-class Reading(msgspec.Struct, frozen=True, gc=False):
-    """What a ledger held of a history: its entries, by turn among the first `count`.
-
-    Nothing else was held of those. `version` is the ledger's, which has another one
-    when it holds anything else. None of the entries was used last before `used_at`.
-    """
-
-    held: dict[int, Held]
-    count: int
-    version: int = 0
-    used_at: float = 0.0
 
 
 class Marks(msgspec.Struct, frozen=True, gc=False):
     """Where blocks stand, in their order: behind which turn, at which byte.
 
-    `places` are packed, 8 bytes each; `before` and `behind` frame every text, `digests`
-    are the texts' own. `elements` are their places in the outbound prefix, packed, 4
-    bytes each: nothing where one is among leading turns, which are no part of it.
+    `turns` are packed, 4 bytes each, the last one is `last`; `places`, 8 bytes each,
+    and the texts' `digests`, 16 each. `frame` is what stands before and behind every
+    text, `ours` are the blocks as elements of the outbound prefix.
     """
 
-    turns: tuple[int, ...]
+    turns: bytes
+    last: int
     places: bytes
-    before: bytes
-    behind: bytes
-    digests: tuple[bytes, ...]
-    elements: bytes
+    frame: tuple[bytes, bytes]
+    digests: bytes
+    ours: Ours
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
     """All that stands on the first `turns` turns of a history, `lead` of them leading.
 
-    `pieces` are the surface's up to the last block. `inbound` and `outbound` are the
-    prefixes of a whole request of `count` turns. `reading` is what these blocks were
-    read from, if it may be gone on with; `told` is what was told of them, once it was.
+    `inbound` and `outbound` are the prefixes of a whole request of `count` turns.
+    `reading` is what these blocks were read from, if it may be gone on with; `told` is
+    what was told of them, once it was.
     """
 
     marks: Marks
-    pieces: tuple[Run | Element, ...]
-    ours: tuple[tuple[int, int], ...]
     turns: int
     lead: int
     count: int
@@ -96,15 +78,11 @@ def standing_of(
 
     `outbound` is its prefix with the surface, `inbound` the plain one.
     """
-    ours = surface.ours(envelope.lead)
-    marks = _marks(surface, ours)
-    if marks is None or marks.turns[-1] >= turns:
+    marks = _marks(surface, envelope.lead)
+    if marks is None or marks.last >= turns:
         return None
-    pieces = surface.pieces
     return Standing(
         marks,
-        pieces[:-1] if isinstance(pieces[-1], Run) else pieces,
-        ours,
         turns,
         envelope.lead,
         len(envelope.turns.kinds),
@@ -113,7 +91,7 @@ def standing_of(
     )
 
 
-def _marks(surface: Surface, ours: tuple[tuple[int, int], ...]) -> Marks | None:
+def _marks(surface: Surface, lead: int) -> Marks | None:
     """Return where the blocks stand; None where one is no insertion like the others."""
     blocks, edits = surface.blocks, surface.edits
     if not blocks or surface.copies or len(blocks) != len(edits):
@@ -126,13 +104,24 @@ def _marks(surface: Surface, ours: tuple[tuple[int, int], ...]) -> Marks | None:
         if edit.start != edit.end or edit.text != before + text + behind:
             return None
     return Marks(
-        tuple([block.turn for block in blocks]),
+        pack_tokens([block.turn for block in blocks]),
+        blocks[-1].turn,
         struct.pack(f"={len(edits)}Q", *[edit.start for edit in edits]),
-        before,
-        behind,
-        tuple(map(xxhash.xxh3_128_digest, texts)),
-        pack_tokens([place for place, _ in ours]) if ours[0][0] >= 0 else b"",
+        _frame(before, behind),
+        _digests(blocks),
+        surface.ours(lead),
     )
+
+
+# Of each form and API there is one, thousands of conversations have it.
+@lru_cache(maxsize=256)
+def _frame(before: bytes, behind: bytes) -> tuple[bytes, bytes]:
+    """Return these, the same values for all who have them."""
+    return before, behind
+
+
+def _digests(blocks: Sequence[Block]) -> bytes:
+    return b"".join([xxhash.xxh3_128_digest(block.append.text) for block in blocks])
 
 
 def put_back(
@@ -146,8 +135,7 @@ def put_back(
     blocks, marks = _blocks(operations), standing.marks
     if blocks is None or not _are_those(blocks, marks):
         return None
-    pieces = _pieces(standing, envelope)
-    return Surface((), pieces, tuple(blocks), (), envelope.turns)
+    return surface_again(standing, envelope, tuple(blocks))
 
 
 def put_more(
@@ -163,7 +151,7 @@ def put_more(
         return None
     *stood, new = blocks
     turn, append = new.turn, new.append
-    texts, before, behind = [append.text], known.before, known.behind
+    texts, (before, behind) = [append.text], known.frame
     if append.form == PART:
         edits = append_edits(envelope, turn, parts=texts)
     else:
@@ -174,28 +162,24 @@ def put_more(
         return None
     digest = xxhash.xxh3_128_digest(append.text)
     count, lead = len(envelope.turns.kinds), standing.lead
-    place = turn + 1 - lead + len(stood)
     marks = Marks(
-        (*known.turns, turn),
+        known.turns + pack_tokens([turn]),
+        turn,
         known.places + struct.pack("=Q", at),
-        before,
-        behind,
-        (*known.digests, digest),
-        known.elements and known.elements + pack_tokens([place]),
+        known.frame,
+        known.digests + digest,
+        known.ours.with_last(turn + 1 - lead + len(stood), append.tokens),
     )
     element = Element(digest, append.tokens, turn, is_ours=True)
     more = Standing(
         marks,
-        (*standing.pieces, Run(known.turns[-1] + 1, turn + 1), element),
-        (*standing.ours, (place, append.tokens)),
         count,
         lead,
         count,
         inbound,
         _with_element(prefix_again(standing, inbound), element, count - turn - 1),
     )
-    pieces = _pieces(more, envelope)
-    return Surface((), pieces, tuple(blocks), (), envelope.turns), more
+    return surface_again(more, envelope, tuple(blocks)), more
 
 
 def _with_element(prefix: Prefix, element: Element, behind: int) -> Prefix:
@@ -214,26 +198,18 @@ def _with_element(prefix: Prefix, element: Element, behind: int) -> Prefix:
 
 def _are_those(blocks: Sequence[Block], marks: Marks) -> bool:
     """Tell whether these are the blocks that stand, by their texts."""
-    if tuple([block.turn for block in blocks]) != marks.turns:
-        return False
-    digests = [xxhash.xxh3_128_digest(block.append.text) for block in blocks]
-    return tuple(digests) == marks.digests
+    is_there = pack_tokens([block.turn for block in blocks]) == marks.turns
+    return is_there and _digests(blocks) == marks.digests
 
 
-def put_again(
-    standing: Standing, body: bytes, operations: Operations
-) -> bytes | Spliced:
-    """Return the body with the blocks, of operations that were put back last as well.
+def put_again(standing: Standing, body: bytes, texts: list[bytes]) -> bytes | Spliced:
+    """Return the body with the blocks that stand, whose texts these are.
 
-    They need not be looked at: these are the very values that stood.
+    Raises:
+        ValueError: there are more or fewer of them than stand.
     """
     marks = standing.marks
-    try:
-        # A block is the last of what its turn has.
-        texts = [operations[turn][-1].text for turn in marks.turns]  # type: ignore[union-attr]  # See below.
-    except AttributeError:
-        texts = [block.append.text for block in _blocks(operations) or ()]
-    places, before, behind = marks.places, marks.before, marks.behind
+    places, (before, behind) = marks.places, marks.frame
     if SCANNER and len(body) < LONG_BYTES:
         return SCANNER.splice(body, places, before, behind, texts)
     placed = zip(_numbers(places), texts, strict=True)
@@ -244,14 +220,18 @@ def _numbers(places: bytes) -> tuple[int, ...]:
     return struct.unpack(f"={len(places) // 8}Q", places)
 
 
-def stays(standing: Standing, envelope: Envelope) -> Surface:
-    """Return the surface of a request that all is put again in, without its blocks."""
-    return Surface((), _pieces(standing, envelope), (), (), envelope.turns)
-
-
-def _pieces(standing: Standing, envelope: Envelope) -> tuple[Run | Element, ...]:
-    first, count = standing.marks.turns[-1] + 1, len(envelope.turns.kinds)
-    return (*standing.pieces, Run(first, count)) if first < count else standing.pieces
+def surface_again(
+    standing: Standing, envelope: Envelope, blocks: tuple[Block, ...] = ()
+) -> Surface:
+    """Return the surface of a request that all that stands is put in, without edits."""
+    pieces, marks = Pieces(), standing.marks
+    turns, tokens = unpack_tokens(marks.turns), unpack_tokens(marks.ours.tokens)
+    for at, (turn, size) in enumerate(zip(turns, tokens, strict=True)):
+        start = at * TURN_DIGEST_BYTES
+        digest = marks.digests[start : start + TURN_DIGEST_BYTES]
+        pieces.add(turn, [Element(digest, size, turn, is_ours=True)])
+    told = tuple(pieces.told)
+    return Surface((), told, blocks, (), envelope.turns, pieces.rest)
 
 
 def _blocks(operations: Operations) -> list[Block] | None:
@@ -300,36 +280,24 @@ def gone_on(
     `turns` is how many of its turns it is asked of. `reading` is the request's own: an
     older one does not tell what the turns held that are new in it.
     """
-    if standing.marks.turns[-1] >= turns:
+    if standing.marks.last >= turns:
         return None
     return Standing(
         standing.marks,
-        standing.pieces,
-        standing.ours,
         turns,
         standing.lead,
         len(envelope.turns.kinds),
         inbound,
         outbound,
-        reading and _cut(reading, turns),
+        reading and reading.up_to(turns),
         standing.told,
     )
 
 
 def standing_up_to(standing: Standing, turns: int) -> Standing | None:
     """Return what stands on the first turns alone; None if that is not all."""
-    if standing.marks.turns[-1] >= turns:
+    if standing.marks.last >= turns:
         return None
     reading = standing.reading
-    left = reading and _cut(reading, turns)
+    left = reading and reading.up_to(turns)
     return msgspec.structs.replace(standing, turns=turns, reading=left)
-
-
-def _cut(reading: Reading, count: int) -> Reading:
-    """Return what was held of the first `count` turns, all of which were read."""
-    if count == reading.count:
-        return reading
-    held = reading.held
-    if count < reading.count and held and next(reversed(held)) >= count:
-        held = {at: entry for at, entry in held.items() if at < count}
-    return Reading(held, count, reading.version, reading.used_at)

@@ -23,6 +23,7 @@ from deuz_compiler.operations import (
     in_force,
     longest_fold,
 )
+from deuz_compiler.pieces import Element, Ours, Pieces, Run, ours_of
 from deuz_compiler.placement.laws import (
     PART,
     TURN,
@@ -40,22 +41,6 @@ PartSpan = Callable[[str, bytes, int], tuple[int, int]]
 # Tuples, not unions: those would be made anew for each operation looked at.
 _APPENDED = (Append, TailCopy)
 _SHOWN = (*_APPENDED, Prune)
-
-
-class Element(msgspec.Struct, frozen=True, gc=False):
-    """One piece of the outgoing history: a turn, a block or a summary."""
-
-    digest: bytes
-    tokens: int
-    turn: int
-    is_ours: bool
-
-
-class Run(msgspec.Struct, frozen=True, gc=False):
-    """The client's turns from `start` up to `end`, as they are."""
-
-    start: int
-    end: int
 
 
 class Block(msgspec.Struct, frozen=True, gc=False):
@@ -83,6 +68,7 @@ class Surface(msgspec.Struct, frozen=True, gc=False):
     """A projected request: the edits and what the model will see of the history.
 
     `pieces` are what it sees, in order: the client's `turns` in runs, and what is ours.
+    Behind them, the turns from `rest` on stand as they are.
     """
 
     edits: tuple[Edit, ...]
@@ -90,31 +76,32 @@ class Surface(msgspec.Struct, frozen=True, gc=False):
     blocks: tuple[Block, ...]
     copies: tuple[Copied, ...] = ()
     turns: Turns = NO_TURNS
+    rest: int = 0
     folded: tuple[int, int] | None = None
     fold: Fold | None = None
+
+    @property
+    def all_pieces(self) -> tuple[Run | Element, ...]:
+        """What the model will see, to the end."""
+        return (*self.pieces, Run(self.rest, len(self.turns.kinds)))
 
     @property
     def elements(self) -> tuple[Element, ...]:
         """Every element one by one: as many as the history has turns, and more."""
         elements: list[Element] = []
-        for piece in self.pieces:
+        for piece in self.all_pieces:
             if isinstance(piece, Element):
                 elements.append(piece)
             else:
-                elements += _plain(self.turns, piece)
+                for at in range(piece.start, piece.end):
+                    turn = self.turns[at]
+                    plain = Element(turn.digest, turn.tokens, at, is_ours=False)
+                    elements.append(plain)
         return tuple(elements)
 
-    def ours(self, lead: int) -> tuple[tuple[int, int], ...]:
+    def ours(self, lead: int) -> Ours:
         """Return place and tokens of what is ours, counted behind the leading turns."""
-        found = []
-        at = -lead
-        for piece in self.pieces:
-            if isinstance(piece, Element):
-                found.append((at, piece.tokens))
-                at += 1
-            else:
-                at += piece.end - piece.start
-        return tuple(found)
+        return ours_of(self.pieces, lead)
 
     @property
     def placed(self) -> tuple[PlacedRecord, ...]:
@@ -139,7 +126,7 @@ def project(
     first = fold_at - fold.turns + 1 if fold else 0
     joined_at = _joined_turn(envelope, operations, fold_at, fold)
     edits: list[Edit] = []
-    pieces = _Pieces()
+    pieces = Pieces()
     placed: list[tuple[int, Append | TailCopy]] = []
     written = _with_ending(operations, ending)
     for index in _touched(envelope, written, first, fold_at, fold):
@@ -160,10 +147,11 @@ def project(
         pieces.add(index, _put(operations, index, placed))
     return Surface(
         edits=tuple(edits),
-        pieces=pieces.end(len(envelope.turns)),
+        pieces=tuple(pieces.told),
         blocks=tuple([Block(t, o) for t, o in placed if isinstance(o, Append)]),
         copies=tuple([Copied(t, o) for t, o in placed if isinstance(o, TailCopy)]),
         turns=envelope.turns,
+        rest=pieces.rest,
         folded=(first, fold_at) if fold else None,
         fold=fold,
     )
@@ -172,47 +160,6 @@ def project(
 def kept_turns(fold: Fold, fold_at: int) -> tuple[int, ...]:
     """Return the turns that stand behind the summary of the fold at this turn."""
     return tuple([fold_at - back for back in fold.kept])
-
-
-class _Pieces:
-    """Collects the surface's pieces from the first turn on; one projection owns it."""
-
-    __slots__ = ("_at", "_pieces")
-
-    def __init__(self) -> None:
-        self._pieces: list[Run | Element] = []
-        self._at = 0
-
-    def replace(self, first: int, last: int, element: Element) -> None:
-        """Put the element in the place of these turns."""
-        self._run_to(first)
-        self._pieces.append(element)
-        self._at = last + 1
-
-    def keep(self, turn: int, changed: Element | None) -> None:
-        """Put a turn behind the fold that moved it, as it is or changed."""
-        self._pieces.append(changed or Run(turn, turn + 1))
-
-    def add(self, turn: int, elements: Sequence[Element]) -> None:
-        """Put the elements behind the turn."""
-        if elements:
-            self._run_to(turn + 1)
-            self._pieces += elements
-
-    def end(self, count: int) -> tuple[Run | Element, ...]:
-        """Return all pieces of a history of so many turns."""
-        self._run_to(count)
-        return tuple(self._pieces)
-
-    def _run_to(self, end: int) -> None:
-        if end > self._at:
-            self._pieces.append(Run(self._at, end))
-            self._at = end
-
-
-def _plain(turns: Turns, run: Run) -> list[Element]:
-    numbered = zip(range(run.start, run.end), turns[run.start : run.end], strict=True)
-    return [Element(t.digest, t.tokens, at, is_ours=False) for at, t in numbered]
 
 
 def _touched(

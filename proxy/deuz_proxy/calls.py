@@ -292,7 +292,7 @@ class Compiled(msgspec.Struct, frozen=True):
     `operations` are all that were applied, `own_cause` names a meant change of ours to
     what was sent before. `shortened` made room ahead of an overflow. `tail_tokens` are
     sent, but no part of the prefix. `tried` would have been sent in `compile`. What was
-    put back is `standing`, read from `reading`: read before, the surface has no edits.
+    put back is `standing`, read from `reading`: read before, the surface is blank.
     """
 
     body: Body | None

@@ -22,7 +22,6 @@ from deuz_compiler.prefix import (
     first_difference,
     without,
 )
-from deuz_compiler.wires.turns import pack_tokens
 from deuz_testing.bodies import anthropic_body, assistant, chat_body, user
 
 TURNS = [user("a"), assistant("b"), user("c")]
@@ -178,7 +177,7 @@ def test_what_the_surface_shows_is_the_plain_prefix_with_what_was_added() -> Non
     assert shown.token_counts() == tuple(e.tokens for e in elements)
     assert shown.history_tokens == sum(e.tokens for e in elements)
     assert shown.system == plain.system
-    assert surface.ours(envelope.lead) == ((1, 40), (2, 7))
+    assert surface.ours(envelope.lead).pairs() == [(1, 40), (2, 7)]
 
 
 @given(st.integers(0, 9))
@@ -208,11 +207,10 @@ def test_without_what_was_added_it_is_the_plain_prefix(
     envelope = lift("openai_chat", chat_body([*lead, *map(user, "abcde")]))
     held = {count + turn: (Append(b"block", (), 40),) for turn in sorted(turns)}
     surface, plain = project(envelope, held, no_parts), plain_prefix(envelope)
-    places = [place for place, _ in surface.ours(envelope.lead)]
 
     shown = with_surface(plain, envelope, surface)
 
-    assert without(shown, pack_tokens(places)) == plain
+    assert without(shown, surface.ours(envelope.lead).places) == plain
 
 
 OPERATIONS = st.dictionaries(

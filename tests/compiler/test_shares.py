@@ -16,6 +16,7 @@ from deuz_compiler import (
     project,
     segment_shares,
 )
+from deuz_compiler.pieces import pack_ours
 from deuz_testing.baselines import BLOCK, TURNS, baseline, body
 from deuz_testing.bodies import assistant, user
 
@@ -75,7 +76,7 @@ def test_shares_behind_a_break_are_lost_up_to_their_old_size() -> None:
 def test_shares_of_a_first_request_are_all_new() -> None:
     after = baseline(body(), operations={0: (BLOCK,)}).outbound
 
-    shares = segment_shares(None, after, [(1, 40)])
+    shares = segment_shares(None, after, pack_ours([(1, 40)]))
 
     assert sum(s.new_tokens for s in shares) == after.total_tokens
     assert shares[3] == SegmentShare("context", 0, 0, 40)
@@ -87,7 +88,7 @@ def test_shares_of_what_we_added_are_told_apart_from_the_client_s() -> None:
     after = baseline(body(turns), operations={0: (BLOCK,)}).outbound
     place, tokens = 1, after.token_counts()[1]
 
-    shares = segment_shares(before, after, [(place, tokens)])
+    shares = segment_shares(before, after, pack_ours([(place, tokens)]))
 
     context = SegmentShare("context", tokens, 0, 0)
     known = before.outbound.history_tokens
@@ -115,7 +116,7 @@ def test_shares_of_what_we_added_are_those_of_their_places(
     old, new = baseline(body(turns[: 2 * before])), baseline(body(turns[: 2 * after]))
     shared = min(before, after) * 2
 
-    *_, context = segment_shares(old, new.outbound, sorted(ours))
+    *_, context = segment_shares(old, new.outbound, pack_ours(sorted(ours)))
 
     reused = sum(tokens for place, tokens in ours if place < shared)
     added = sum(t for place, t in ours if shared <= place < new.outbound.count)

@@ -33,7 +33,7 @@ from deuz_compiler import (
     put_more,
     standing_of,
     standing_up_to,
-    stays,
+    surface_again,
     with_surface,
 )
 from deuz_compiler import standing as module
@@ -65,6 +65,7 @@ def block(text: str = "B", form: str = TURN) -> Append:
 
 class Entry:
     operations: tuple[Operation, ...] = (Bare(),)
+    text = b""
 
 
 def laid(body: bytes, held: Held, wire: str) -> tuple[Envelope, Surface, Prefix]:
@@ -83,6 +84,10 @@ def standing(
 
 def unedited(surface: Surface) -> Surface:
     return msgspec.structs.replace(surface, edits=())
+
+
+def texts_of(surface: Surface) -> list[bytes]:
+    return [block.append.text for block in surface.blocks]
 
 
 def standing_on(history: list[Any], held: Held) -> Standing:
@@ -118,20 +123,24 @@ def test_what_is_put_back_is_what_projecting_anew_gives(
     envelope, surface, shown = laid(grown_from(wire, first, second), held, wire)
     if known is None:
         return
-    inbound, own = plain_prefix(envelope), known.marks.elements
+    inbound, own = plain_prefix(envelope), known.marks.ours.within
 
     assert put_back(known, envelope, held) == unedited(surface)
-    assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
+    assert put_again(known, envelope.body, texts_of(surface)) == lower(
+        envelope.body, surface.edits
+    )
     with pytest.MonkeyPatch.context() as patch:
         # As without the scanner, and as a long body.
         patch.setattr(module, "SCANNER", None)
         patch.setattr(envelopes, "LONG_BYTES", 0)
-        spliced = put_again(known, envelope.body, held)
+        spliced = put_again(known, envelope.body, texts_of(surface))
         assert bytes(spliced) == lower(envelope.body, surface.edits)
-    assert stays(known, envelope).elements == surface.elements
+    assert surface_again(known, envelope) == msgspec.structs.replace(
+        surface, edits=(), blocks=()
+    )
     assert prefix_again(known, inbound) == shown
-    assert known.ours == surface.ours(envelope.lead)
-    if known.ours[0][0] < 0:
+    assert known.marks.ours == surface.ours(envelope.lead)
+    if known.marks.ours.first < 0:
         assert own == b""
     else:
         assert without(shown, own) == inbound
@@ -155,9 +164,11 @@ def test_what_stood_before_is_put_back_as_projecting_anew_gives(
 
     assert known is not None
     assert put_back(known, envelope, held) == unedited(surface)
-    assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
+    assert put_again(known, envelope.body, texts_of(surface)) == lower(
+        envelope.body, surface.edits
+    )
     assert prefix_again(known, plain_prefix(envelope)) == shown
-    assert standing_up_to(later, later.marks.turns[-1]) is None
+    assert standing_up_to(later, later.marks.last) is None
 
 
 @given(odd_bodies(), odd_bodies(), WIRES, FORMS, st.data())
@@ -181,7 +192,7 @@ def test_one_block_more_is_laid_as_projecting_anew_lays_it(
         assert anew is None
         return
     assert found == (unedited(surface), anew)
-    assert put_again(found[1], grown, held) == lower(grown, surface.edits)
+    assert put_again(found[1], grown, texts_of(surface)) == lower(grown, surface.edits)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +272,9 @@ def test_what_was_bare_first_is_put_again_as_it_is_put_back() -> None:
     envelope, surface, _ = laid(chat_body(GROWN), held, "openai_chat")
 
     assert put_back(known, envelope, held) == unedited(surface)
-    assert put_again(known, envelope.body, held) == lower(envelope.body, surface.edits)
+    assert put_again(known, envelope.body, texts_of(surface)) == lower(
+        envelope.body, surface.edits
+    )
 
 
 def test_blocks_that_are_framed_in_other_ways_do_not_stand() -> None:

@@ -18,6 +18,7 @@ from deuz_compiler import (
     Baseline,
     Envelope,
     Operation,
+    Ours,
     Prefix,
     Reading,
     Standing,
@@ -34,7 +35,7 @@ from deuz_compiler import (
     put_more,
     shortens,
     splice,
-    stays,
+    surface_again,
     was_redacted,
     was_unfolded,
     with_surface,
@@ -191,7 +192,9 @@ def lay_out(
     body, kept = envelope.body, runtime.tracker.kept_text
     verdict = judge(baselines, current, body=body, kept=kept, own_cause=own_cause)
     if verdict.segment is not None:
-        verdict = _explained(verdict, envelope, surface, operations)
+        # Of what was put again the surface is only needed to tell of a break.
+        seen = surface_again(shown.standing, envelope) if shown.standing else surface
+        verdict = _explained(verdict, envelope, seen, operations)
     tried = tried_verdict = None
     if call.target.mode == "shadow" and call.identity.is_known:
         tried = with_surface(inbound, envelope, surface) if surface.edits else inbound
@@ -227,20 +230,21 @@ def lay_out(
 class _Shown(msgspec.Struct, frozen=True):
     """What the model will see; `outbound` is its prefix, where that is not the plain.
 
-    `ours` are place and tokens of what is ours in it, `standing` is what was put back,
-    `body` what is sent, where that is known without the surface's edits, and `reading`
-    what was put back was read from.
+    `ours` is what is ours in it, `standing` is what was put back, `body` what is sent,
+    where that is known without the surface's edits, and `reading` what was put back was
+    read from. Of what was put back as it was the last time, the surface is blank.
     """
 
     surface: Surface
     outbound: Prefix | None = None
-    ours: tuple[tuple[int, int], ...] = ()
+    ours: Ours = Ours()
     standing: Standing | None = None
     body: Body | None = None
     reading: Reading | None = None
 
 
-_BARE = _Shown(Surface(edits=(), pieces=(), blocks=()))
+_BLANK = Surface(edits=(), pieces=(), blocks=())
+_BARE = _Shown(_BLANK)
 
 
 def _shown(
@@ -255,27 +259,30 @@ def _shown(
     if standing is not None and passing is None and is_sent:
         again, before = prefix_again(standing, inbound), standing.reading
         if before is not None and reading is not None and reading.held is before.held:
-            body = put_again(standing, envelope.body, operations)
-            surface = stays(standing, envelope)
-            return _Shown(surface, again, standing.ours, standing, body, reading)
+            body = put_again(standing, envelope.body, reading.texts())
+            return _Shown(_BLANK, again, standing.marks.ours, standing, body, reading)
         back = put_back(standing, envelope, operations)
         if back is not None:
             # What may be new is told when it is known what became of it.
             told = () if reading is None else tell_stood(operations)
             standing = replace(standing, told=told)
-            body = put_again(standing, envelope.body, operations)
-            return _Shown(back, again, standing.ours, standing, body, reading)
+            body = put_again(standing, envelope.body, _texts(back))
+            return _Shown(back, again, standing.marks.ours, standing, body, reading)
         more = put_more(standing, envelope, inbound, operations)
         if more is not None:
             surface, stands = more
-            body = put_again(stands, envelope.body, operations)
-            return _Shown(surface, stands.outbound, stands.ours, stands, body)
+            body = put_again(stands, envelope.body, _texts(surface))
+            return _Shown(surface, stands.outbound, stands.marks.ours, stands, body)
     ending = passing.ending if passing else None
     surface = project(envelope, operations, part_span, ending=ending)
     if not (surface.edits and is_sent):
         return _Shown(surface)
     outbound = with_surface(inbound, envelope, surface)
     return _Shown(surface, outbound, surface.ours(envelope.lead))
+
+
+def _texts(surface: Surface) -> list[bytes]:
+    return [block.append.text for block in surface.blocks]
 
 
 def _explained(

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from deuz_compiler import (
     Append,
     Candidate,
+    HeldOperations,
     MalformedInput,
     NotLifted,
     Operation,
@@ -68,9 +69,8 @@ def recall_here(call: Call, runtime: Runtime) -> Known | None:
     reading = runtime.ledger.read_here(call.ledger_keys, known)
     if reading is None:
         return None
-    held = reading.held
-    operations = {turn: entry.operations for turn, entry in held.items()}
-    since = known.count if known is not None and known.held is held else 0
+    operations: Mapping[int, tuple[Operation, ...]] = HeldOperations(reading)
+    since = known.count if known is not None and known.held is reading.held else 0
     undecided = undecided_turns(envelope, operations, since=since)
     if undecided:
         return Known(operations, undecided=undecided if runtime.sources else ())

@@ -89,7 +89,7 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         for archive in runtime.archives:
             archive.note(call)
     # Where our blocks stand tells the client's prefix: it need not be kept, too.
-    own = standing.marks.elements if standing is not None else b""
+    own = standing.marks.ours.within if standing is not None else b""
     # In the order of its fields: by name, each is looked for among all of them.
     baseline = Baseline(
         own or inbound,

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from deuz_compiler import Held, Operation, Reading
+from deuz_compiler import Held, Operation, Reading, block_text
 from deuz_proxy.observe.events import LedgerUsed, Listener
 from deuz_proxy.stores.bounds import Bounds
 from deuz_proxy.stores.entries import BARE
@@ -35,6 +35,11 @@ class _Entry:
     operations: tuple[Operation, ...]
     weight_bytes: int
     used_at: float
+    text: bytes
+
+    def empty(self) -> None:
+        """Keep nothing of what the ledger does not hold any more."""
+        self.operations, self.text = (), b""
 
 
 class MemoryLedger:
@@ -141,8 +146,10 @@ class MemoryLedger:
                 changed += sum(old is not new for old, new in pairs)
                 weight_bytes = self._weigh(operations) + ENTRY_BYTES
                 self._held_bytes += weight_bytes - entry.weight_bytes
-                self._entries[key] = _Entry(operations, weight_bytes, entry.used_at)
-                entry.operations = ()
+                self._entries[key] = _Entry(
+                    operations, weight_bytes, entry.used_at, block_text(operations)
+                )
+                entry.empty()
                 self._version += 1
         self._say("rewrite", changed)
         return changed
@@ -166,7 +173,7 @@ class MemoryLedger:
         weight_bytes = self._weigh(held) + ENTRY_BYTES
         if weight_bytes > self._bounds.max_bytes:
             return False
-        self._entries[key] = _Entry(held, weight_bytes, now)
+        self._entries[key] = _Entry(held, weight_bytes, now, block_text(held))
         self._version += 1
         self._held_bytes += weight_bytes
         return True
@@ -179,7 +186,7 @@ class MemoryLedger:
     def _let_go(self, entry: _Entry) -> None:
         self._version += 1
         self._held_bytes -= entry.weight_bytes
-        entry.operations = ()
+        entry.empty()
 
     def _expire(self, now: float) -> None:
         ttl_seconds = self._bounds.ttl_seconds

@@ -30,7 +30,7 @@ def baseline(
     outbound = with_surface(inbound, envelope, laid)
     turns = len(envelope.turns)
     standing = standing_of(envelope, laid, inbound, outbound, turns=turns)
-    plain = standing.marks.elements if standing else inbound
+    plain = standing.marks.ours.within if standing else inbound
     return Baseline(plain, outbound, 1000.0, 300.0, frontier)
 
 

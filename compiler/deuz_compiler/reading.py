@@ -1,0 +1,96 @@
+"""What a ledger in the process held of a history, for the next request to go on with.
+
+Rules:
+- It has the ledger's own entries, and none of what is in them: the ledger empties those
+  that it holds no more, and they are seen to be empty here.
+- Most requests need the blocks' texts only. All operations are read when the first is
+  asked for, and stay the same from then on.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from deuz_compiler.operations import Append, Operation
+
+
+class Held(Protocol):
+    """An entry of a ledger; one that the ledger holds no more has no operations.
+
+    `text` is that of the block behind its turn, empty where none stands there.
+    """
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What it holds."""
+
+    @property
+    def text(self) -> bytes:
+        """What of it is written into a request that it was written into before."""
+
+
+def block_text(operations: Sequence[Operation]) -> bytes:
+    """Return the text of the block that these, all of one turn, hold; none is empty."""
+    return next((o.text for o in operations if type(o) is Append), b"")
+
+
+class Reading(msgspec.Struct, frozen=True, gc=False):
+    """What a ledger held of a history: its entries, by turn among the first `count`.
+
+    Nothing else was held of those. `version` is the ledger's, which has another one
+    when it holds anything else. None of the entries was used last before `used_at`.
+    """
+
+    held: dict[int, Held]
+    count: int
+    version: int = 0
+    used_at: float = 0.0
+
+    def texts(self) -> list[bytes]:
+        """Return the texts of the blocks, in their order."""
+        return [text for entry in self.held.values() if (text := entry.text)]
+
+    def up_to(self, count: int) -> "Reading":
+        """Return what was held of the first `count` turns, all of which were read."""
+        if count == self.count:
+            return self
+        held = self.held
+        if count < self.count and held and next(reversed(held)) >= count:
+            held = {at: entry for at, entry in held.items() if at < count}
+        return Reading(held, count, self.version, self.used_at)
+
+
+class HeldOperations(Mapping[int, tuple[Operation, ...]]):
+    """The operations of a reading by turn, read when the first one is asked for.
+
+    What the ledger let go before that is missing. One request owns it.
+    """
+
+    __slots__ = ("_held", "_operations")
+
+    def __init__(self, reading: Reading) -> None:
+        self._held = reading.held
+        self._operations: dict[int, tuple[Operation, ...]] | None = None
+
+    def __getitem__(self, turn: int) -> tuple[Operation, ...]:
+        """Return what the turn has."""
+        return self._read()[turn]
+
+    def __iter__(self) -> Iterator[int]:
+        """Go through the turns that have any, in their order."""
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        """Return how many turns have any: before they are read, how many had."""
+        known = self._operations
+        return len(self._held if known is None else known)
+
+    def _read(self) -> dict[int, tuple[Operation, ...]]:
+        if self._operations is None:
+            self._operations = {
+                turn: operations
+                for turn, entry in self._held.items()
+                if (operations := entry.operations)
+            }
+        return self._operations
