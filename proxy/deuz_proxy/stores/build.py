@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from deuz_compiler import Operation
+from deuz_compiler import Append, Fold, Operation, TailCopy
 from deuz_proxy import ports
 from deuz_proxy.config.ledger import MEMORY, LedgerConfig, file_of
 from deuz_proxy.observe.events import Listener
@@ -33,6 +33,10 @@ from deuz_proxy.stores.tracker import Tracker
 from deuz_proxy.stores.tracker_shared import SharedTracker
 
 _CLOSE_SECONDS = 2.0
+# What an operation takes in memory beside its bytes as stored, and each record in it
+# (measured as resident memory over 100 000 entries of one to eight records).
+_TEXT_BYTES, _RECORD_BYTES = 140, 130
+_WITH_TEXT = (Append, Fold, TailCopy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,5 +151,8 @@ def ledger_bounds(config: LedgerConfig) -> Bounds:
 
 
 def weigh(operations: tuple[Operation, ...]) -> int:
-    """Return how many bytes the operations take when stored."""
-    return len(msgspec.msgpack.encode(operations))
+    """Return how many bytes the operations take in memory."""
+    held = [each for each in operations if isinstance(each, _WITH_TEXT)]
+    records = sum([len(each.records) for each in held])
+    stored_bytes = len(msgspec.msgpack.encode(operations))
+    return stored_bytes + len(held) * _TEXT_BYTES + records * _RECORD_BYTES

@@ -1,8 +1,13 @@
+import os
+import tracemalloc
+from collections import deque
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from deuz_compiler import Append, Bare, Fold, Operation, PlacedRecord
 from deuz_proxy.config.ledger import LedgerConfig
 from deuz_proxy.errors import StoreUnusable
 from deuz_proxy.serving import new_id
@@ -50,3 +55,45 @@ def test_bounds_are_the_configs_and_operations_have_a_weight() -> None:
 
     assert (bounds.max_entries, bounds.max_bytes, bounds.ttl_seconds) == (1, 2, 3)
     assert weigh((append("x" * 1000, "r"),)) > 1000
+
+
+@pytest.mark.parametrize(("size", "records"), [(0, 0), (900, 1), (900, 8), (300, 1)])
+async def test_what_the_ledger_weighs_is_about_what_it_takes(
+    size: int, records: int
+) -> None:
+    entries = 2_000
+    async with AsyncExitStack() as stack:
+        told: deque[Any] = deque(maxlen=1)
+        stores = await open_stores(
+            LedgerConfig(), stack, new_id=new_id, tell=told.append
+        )
+        tracemalloc.start()
+        for _ in range(entries):
+            held = _block(size, records) if size else Bare()
+            await stores.ledger.commit({os.urandom(16): (held,)})
+        taken_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+        assert told[0].entries == entries
+        # Sizes as asked for: that of the pools they are taken from is not seen.
+        assert 0.75 < taken_bytes / told[0].bytes < 1.15
+
+
+def _block(size: int, records: int) -> Append:
+    placed = [
+        PlacedRecord("docs", f"note-{at:05d}.md", "1", os.urandom(36).hex())
+        for at in range(records)
+    ]
+    return Append(os.urandom(size), tuple(placed), 220)
+
+
+def test_each_text_and_record_has_its_weight() -> None:
+    one, fold = PlacedRecord("docs", "a", "1", "d"), Fold(1, b"S", 1)
+    bare: Operation = Bare()
+
+    assert weigh((_fold_of(one, one),)) - weigh((_fold_of(one),)) > 130
+    assert weigh((fold,)) > weigh((bare,)) + 140
+
+
+def _fold_of(*records: PlacedRecord) -> Fold:
+    return Fold(1, b"S", 1, records=records)
