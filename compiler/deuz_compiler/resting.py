@@ -2,9 +2,9 @@
 
 Rules:
 - What is made of it again is what it was: nothing of a body is guessed.
-- What stands elsewhere too is shared, not copied: the prefix is the baseline's, where
-  nothing of ours is in that, and what is told ahead of the history is one value for all
-  who begin alike.
+- What stands elsewhere too is shared, not copied: the prefix is the baseline's, from
+  which what is ours is taken out, and what is told ahead of the history is one value
+  for all who begin alike.
 - What the prefix has is not kept twice: of each turn that are half its digest and its
   tokens. Lineage keys are told from the turns.
 """
@@ -15,8 +15,9 @@ from functools import lru_cache
 import msgspec
 
 from deuz_compiler.lineage import keys_of
-from deuz_compiler.prefix import DIGEST_BYTES, Prefix, Shared
+from deuz_compiler.prefix import DIGEST_BYTES, Prefix, Shared, without
 from deuz_compiler.progress import Progress
+from deuz_compiler.standing import Standing
 from deuz_compiler.wires.envelope import Facts, Member
 from deuz_compiler.wires.glancing import Peek
 from deuz_compiler.wires.scanning import Checkpoint
@@ -43,25 +44,30 @@ class _Ahead(msgspec.Struct, frozen=True, gc=False):
 class Resting(msgspec.Struct, frozen=True, gc=False):
     """Progress with `count` turns, without what its prefix tells of them.
 
-    `columns` are digests and tokens of the leading turns, which no prefix has by
-    themselves, the second halves of the others' digests, the first ones of all places,
-    and the kinds.
+    The prefix has what is ours at these `places` of its history, packed. `columns` are
+    digests and tokens of the leading turns, which no prefix has by themselves, the
+    second halves of the others' digests, the first ones of all places, and the kinds.
     """
 
     ahead: _Ahead
     prefix: Prefix
     count: int
     columns: bytes
+    places: bytes = b""
 
     @property
     def weight_bytes(self) -> int:
         """How long all is that belongs to this conversation alone."""
         prefix = self.prefix
-        return len(self.columns) + len(prefix.digests) + len(prefix.tokens)
+        own = len(self.columns) + len(self.places)
+        return own + len(prefix.digests) + len(prefix.tokens)
 
 
-def rest(progress: Progress) -> Resting:
-    """Return what is to be kept for long, of a body of less than 4 GiB."""
+def rest(progress: Progress, standing: Standing | None = None) -> Resting:
+    """Return what is to be kept for long, of a body of less than 4 GiB.
+
+    `standing` is what stands on the request that the progress is of.
+    """
     checkpoint, shared = progress.checkpoint, progress.shared
     turns = checkpoint.turns
     lead = min(shared.lead, len(turns.kinds))
@@ -81,7 +87,11 @@ def rest(progress: Progress) -> Resting:
         checkpoint.seed,
         turns.peeks,
     )
-    return Resting(_one(ahead), shared.prefix, len(turns.kinds), b"".join(columns))
+    prefix, places = shared.prefix, b""
+    if standing is not None and standing.inbound is prefix:
+        places = standing.marks.ours.within
+        prefix = standing.outbound if places else prefix
+    return Resting(_one(ahead), prefix, len(turns.kinds), b"".join(columns), places)
 
 
 def wake(resting: Resting, *, offset: int, digest: bytes, root: bytes) -> Progress:
@@ -90,7 +100,9 @@ def wake(resting: Resting, *, offset: int, digest: bytes, root: bytes) -> Progre
     `root` is the one that the lineage keys have.
     """
     ahead, prefix, count = resting.ahead, resting.prefix, resting.count
-    turns = _turns(resting, min(ahead.lead, count))
+    if resting.places:
+        prefix = without(prefix, resting.places)
+    turns = _turns(resting, prefix, min(ahead.lead, count))
     checkpoint = Checkpoint(
         offset,
         digest,
@@ -105,8 +117,8 @@ def wake(resting: Resting, *, offset: int, digest: bytes, root: bytes) -> Progre
     return Progress(checkpoint, keys, shared, ahead.ahead_seconds)
 
 
-def _turns(resting: Resting, lead: int) -> Turns:
-    prefix, count, columns = resting.prefix, resting.count, resting.columns
+def _turns(resting: Resting, prefix: Prefix, lead: int) -> Turns:
+    count, columns = resting.count, resting.columns
     own = count - lead
     tokens_at = lead * TURN_DIGEST_BYTES
     digests_at = tokens_at + lead * TOKEN_BYTES

@@ -249,7 +249,7 @@ class Checkpoints:
         self._let_go_of_earlier(slot)
         del self._open[slot]
         self._open_turns -= slot.turns
-        resting = rest(cast("Progress", slot.progress))
+        resting = rest(cast("Progress", slot.progress), slot.standing)
         slot.progress, slot.standing, slot.resting = None, None, resting
         self._bytes += resting.weight_bytes
 
