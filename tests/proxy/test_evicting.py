@@ -17,12 +17,23 @@ from deuz_proxy.ports import Query
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.serving import new_id
 from deuz_proxy.stores.build import open_stores
-from deuz_testing.bodies import anthropic_body, assistant, user
+from deuz_proxy.stores.ledger_memory import MemoryLedger
+from deuz_testing.bodies import (
+    anthropic_body,
+    assistant,
+    tool_result,
+    tool_use,
+    user,
+)
 from deuz_testing.conversation import (
+    Conversation,
+    Step,
     anthropic_answer,
+    anthropic_overflow,
     client_gets,
     conversation,
     request,
+    tool_turns,
     upstream_gets,
     upstream_says,
 )
@@ -245,3 +256,39 @@ async def test_what_could_not_be_kept_is_the_ledgers_failure_not_its_bounds(
 
     assert event.verdict is not None
     assert (event.verdict.cause, event.verdict.owner) == ("ledger_lost", "sidecar")
+
+
+async def test_a_block_that_the_ledger_lost_meanwhile_is_not_sent_again(
+    told: Told,
+) -> None:
+    config = make_config(more="overflow: {layers: [prune-tool-results]}")
+    runtime = make_runtime(config, told, sources=[FixedSource()])
+    turns = tool_turns()
+
+    def holds(*, block: bool) -> Step:
+        return upstream_gets(lambda asked: (b"in metres" in asked.body) is block)
+
+    async def lose_all(_: Conversation) -> None:
+        ledger = runtime.ledger
+        assert isinstance(ledger, MemoryLedger)
+        await ledger.commit(dict.fromkeys(list(ledger._entries), ()))
+
+    for end in (1, 3, 5, 7):
+        talk = conversation(runtime) >> request(anthropic_body(turns[:end]))
+        talk <<= holds(block=True)
+        await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+    talk = conversation(runtime) >> request(anthropic_body(turns))
+    talk = (
+        (talk << holds(block=True)) >> lose_all >> upstream_says(anthropic_overflow())
+    )
+    talk <<= holds(block=False)
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert told.last.verdict is not None
+    assert told.last.verdict.cause == "overflow_recovery"
+    talk = conversation(runtime) >> request(
+        anthropic_body([*turns, tool_use("t9"), tool_result("t9", "found")])
+    )
+    await (talk << holds(block=False) >> upstream_says(OK) << client_gets(OK.chunks[0]))
+    assert told.last.verdict.verdict == "extended"
+    assert told.last.sidecar_mutations == 0

@@ -25,6 +25,8 @@ from deuz_proxy.stores.build import open_stores
 from deuz_proxy.stores.memory_sqlite import SqliteMemory
 from deuz_testing.bodies import anthropic_body, assistant, user
 from deuz_testing.conversation import (
+    Conversation,
+    Step,
     anthropic_answer,
     anthropic_overflow,
     client_gets,
@@ -404,3 +406,32 @@ async def test_no_store_holds_a_text_that_was_forgotten(
     assert REPEATED.encode() in before
     assert (REPEATED.encode() in after, OTHER.encode() in after) == (False, True)
     assert REPEATED.encode() not in held()
+
+
+@pytest.mark.parametrize("moment", ["answer", "summary", "second answer"])
+async def test_what_is_forgotten_during_a_recovery_does_not_come_back(
+    part: Part, moment: str
+) -> None:
+    async def forget(_: Conversation) -> None:
+        await part.memory.forget("default", ["canary"])
+
+    def forgets_at(name: str) -> list[Step]:
+        return [forget] if name == moment else []
+
+    await remember_both(part)
+    await talk(part, turns_after(0), has(CANARY))
+    steps = [
+        *(request(anthropic_body(long_turns())), upstream_gets(has(CANARY))),
+        *(*forgets_at("answer"), upstream_says(anthropic_overflow())),
+        *(upstream_gets(is_summary), *forgets_at("summary")),
+        *(upstream_says(anthropic_answer(SUMMARY)), upstream_gets(has(SUMMARY))),
+        *(*forgets_at("second answer"), upstream_says(OK), client_gets(is_whole)),
+    ]
+    exchange = conversation(part.runtime)
+    for step in steps:
+        exchange >>= step
+    await exchange
+
+    for more in (9, 10):
+        await talk(part, long_turns(more), has(OTHER, lacks=(CANARY, REPEATED)))
+        assert part.told.last.sidecar_mutations == 0
