@@ -35,12 +35,14 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 class Ours(msgspec.Struct, frozen=True, gc=False):
     """Place and estimated tokens of each element that the sidecar added, in order.
 
-    Both are packed, 4 bytes each. A place counts elements behind the leading turns:
-    it is below 0 for one that stands among those.
+    Both are packed, 4 bytes each; `first` and `last` are places. A place counts
+    elements behind the leading turns: it is below 0 for one that stands among those.
     """
 
     places: bytes = b""
     tokens: bytes = b""
+    first: int = 0
+    last: int = 0
 
     @property
     def count(self) -> int:
@@ -48,21 +50,9 @@ class Ours(msgspec.Struct, frozen=True, gc=False):
         return len(self.tokens) // TOKEN_BYTES
 
     @property
-    def first(self) -> int:
-        """Place of the first element, of which there is one."""
-        place: int = _PLACE.unpack_from(self.places)[0]
-        return place
-
-    @property
-    def last(self) -> int:
-        """Place of the last element, of which there is one."""
-        place: int = _PLACE.unpack_from(self.places, len(self.places) - _PLACE.size)[0]
-        return place
-
-    @property
     def within(self) -> bytes:
-        """The places, if there are any and none is among the leading turns."""
-        return self.places if self.places and self.first >= 0 else b""
+        """The places, if none is among the leading turns."""
+        return self.places if self.first >= 0 else b""
 
     def pairs(self) -> Sequence[tuple[int, int]]:
         """Return place and tokens of each."""
@@ -72,7 +62,10 @@ class Ours(msgspec.Struct, frozen=True, gc=False):
     def with_last(self, place: int, tokens: int) -> "Ours":
         """Return these and one more behind them."""
         return Ours(
-            self.places + _PLACE.pack(place), self.tokens + pack_tokens([tokens])
+            self.places + _PLACE.pack(place),
+            self.tokens + pack_tokens([tokens]),
+            self.first if self.places else place,
+            place,
         )
 
 
@@ -91,8 +84,11 @@ def ours_of(pieces: Sequence[Run | Element], lead: int) -> Ours:
 
 def pack_ours(pairs: Sequence[tuple[int, int]]) -> Ours:
     """Return place and tokens of each, packed."""
+    if not pairs:
+        return Ours()
     places = [_PLACE.pack(place) for place, _ in pairs]
-    return Ours(b"".join(places), pack_tokens([tokens for _, tokens in pairs]))
+    tokens = pack_tokens([tokens for _, tokens in pairs])
+    return Ours(b"".join(places), tokens, pairs[0][0], pairs[-1][0])
 
 
 class Pieces:

@@ -40,11 +40,11 @@ def judged_shares(
         reference = matching_baseline(baselines, current, verdict)
         return segment_shares(reference, current.outbound, ours)
     old, new, plain = baselines[0].outbound, current.outbound, current.inbound
-    if not ours.count:
+    if not (count := ours.count):
         return _kept_shares(old, new, 0, 0)
     # Nearly always all that we added stood there before, and nothing was replaced.
     is_in_place = ours.first >= 0 and ours.last * DIGEST_BYTES < len(old.digests)
-    is_more = len(new.digests) == len(plain.digests) + ours.count * DIGEST_BYTES
+    is_more = len(new.digests) == len(plain.digests) + count * DIGEST_BYTES
     if is_in_place and is_more:
         return _kept_shares(old, new, new.history_tokens - plain.history_tokens, 0)
     return segment_shares(baselines[0], new, ours)

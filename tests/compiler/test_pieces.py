@@ -33,6 +33,14 @@ def test_places_of_what_is_ours_count_elements_behind_the_leading_turns(
     assert ours.with_last(9, 3) == pack_ours([*ours.pairs(), (9, 3)])
 
 
+def test_the_first_of_ours_is_the_last_too() -> None:
+    assert (
+        Ours().with_last(4, 3)
+        == pack_ours([(4, 3)])
+        == Ours(b"\4\0\0\0", b"\3\0\0\0", 4, 4)
+    )
+
+
 def test_nothing_of_ours_has_no_places() -> None:
     assert ours_of((Run(0, 3),), 0) == Ours()
     assert (Ours().count, Ours().within, Ours().pairs()) == (0, b"", [])
