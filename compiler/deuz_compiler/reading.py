@@ -3,8 +3,8 @@
 Rules:
 - It has the ledger's own entries, and none of what is in them: the ledger empties those
   that it holds no more, and they are seen to be empty here.
-- Most requests need the blocks' texts only. All operations are read when the first is
-  asked for, and stay the same from then on.
+- Who goes on needs the blocks' texts only. All operations are then read when the first
+  is asked for, and stay the same from then on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,6 +47,14 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     version: int = 0
     used_at: float = 0.0
 
+    def operations(self) -> dict[int, tuple[Operation, ...]]:
+        """Return what of it the ledger still holds, by turn."""
+        return {
+            turn: operations
+            for turn, entry in self.held.items()
+            if (operations := entry.operations)
+        }
+
     def texts(self) -> list[bytes]:
         """Return the texts of the blocks, in their order."""
         return [text for entry in self.held.values() if (text := entry.text)]
@@ -67,10 +75,10 @@ class HeldOperations(Mapping[int, tuple[Operation, ...]]):
     What the ledger let go before that is missing. One request owns it.
     """
 
-    __slots__ = ("_held", "_operations")
+    __slots__ = ("_operations", "_reading")
 
     def __init__(self, reading: Reading) -> None:
-        self._held = reading.held
+        self._reading = reading
         self._operations: dict[int, tuple[Operation, ...]] | None = None
 
     def __getitem__(self, turn: int) -> tuple[Operation, ...]:
@@ -84,13 +92,9 @@ class HeldOperations(Mapping[int, tuple[Operation, ...]]):
     def __len__(self) -> int:
         """Return how many turns have any: before they are read, how many had."""
         known = self._operations
-        return len(self._held if known is None else known)
+        return len(self._reading.held if known is None else known)
 
     def _read(self) -> dict[int, tuple[Operation, ...]]:
         if self._operations is None:
-            self._operations = {
-                turn: operations
-                for turn, entry in self._held.items()
-                if (operations := entry.operations)
-            }
+            self._operations = self._reading.operations()
         return self._operations

@@ -42,9 +42,11 @@ def test_texts_are_those_of_the_blocks_in_their_order() -> None:
 
 
 def test_operations_are_those_by_turn() -> None:
-    operations = HeldOperations(Reading({1: Entry((BLOCK,)), 5: Entry((BARE,))}, 6))
+    reading = Reading({1: Entry((BLOCK,)), 5: Entry((BARE,))}, 6)
+    operations = HeldOperations(reading)
 
     assert len(operations) == 2
+    assert operations == reading.operations()
     assert dict(operations) == {1: (BLOCK,), 5: (BARE,)}
     assert 2 not in operations
 

@@ -9,7 +9,7 @@ Rules:
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Literal
 
@@ -21,7 +21,6 @@ from deuz_compiler import (
     HeldOperations,
     MalformedInput,
     NotLifted,
-    Operation,
     Reading,
     Snapshot,
     digest_text,
@@ -30,6 +29,7 @@ from deuz_compiler import (
 )
 from deuz_proxy.calls import (
     NOTHING_KNOWN,
+    ByTurn,
     Call,
     Gathered,
     Known,
@@ -69,8 +69,9 @@ def recall_here(call: Call, runtime: Runtime) -> Known | None:
     reading = runtime.ledger.read_here(call.ledger_keys, known)
     if reading is None:
         return None
-    operations: Mapping[int, tuple[Operation, ...]] = HeldOperations(reading)
     since = known.count if known is not None and known.held is reading.held else 0
+    # As a rule nobody looks at those of what is gone on with.
+    operations = HeldOperations(reading) if since else reading.operations()
     undecided = undecided_turns(envelope, operations, since=since)
     if undecided:
         return Known(operations, undecided=undecided if runtime.sources else ())
@@ -170,9 +171,7 @@ async def _notes(
     return await notes.find(call.identity.scope, conversation)
 
 
-async def _with_offers(
-    call: Call, operations: Mapping[int, tuple[Operation, ...]], runtime: Runtime
-) -> Known:
+async def _with_offers(call: Call, operations: ByTurn, runtime: Runtime) -> Known:
     due = _due_place(call, operations, runtime)
     undecided: tuple[int, ...] = ()
     if call.envelope is not None and runtime.sources:
@@ -197,9 +196,7 @@ async def _with_offers(
     return Known(operations, gathered, place, undecided)
 
 
-async def _read_ledger(
-    call: Call, runtime: Runtime
-) -> Mapping[int, tuple[Operation, ...]]:
+async def _read_ledger(call: Call, runtime: Runtime) -> ByTurn:
     first = call.envelope.lead if call.envelope else 0
     reading = runtime.ledger.read(call.ledger_keys[first:])
     if runtime.shared is None:
@@ -212,7 +209,7 @@ async def _read_ledger(
 
 
 def _due_place(
-    call: Call, operations: Mapping[int, tuple[Operation, ...]], runtime: Runtime
+    call: Call, operations: ByTurn, runtime: Runtime
 ) -> tuple[int, str] | None:
     """Return the turn behind which new context is due and why, or None."""
     envelope = call.envelope
@@ -242,9 +239,7 @@ def _due_place(
     return (place, "fresh-turn") if is_due else None
 
 
-def _asked_sources(
-    operations: Mapping[int, tuple[Operation, ...]], runtime: Runtime
-) -> tuple[Source, ...]:
+def _asked_sources(operations: ByTurn, runtime: Runtime) -> tuple[Source, ...]:
     """Return the sources to ask: past the limit, those whose records must enter."""
     limit = runtime.config.context.refresh.max_passes
     placed = [o for held in operations.values() for o in held if isinstance(o, Append)]

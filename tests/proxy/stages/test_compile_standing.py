@@ -3,13 +3,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from deuz_compiler import Append, Bare, asks_to_condense
-from deuz_proxy.calls import Call, Compiled, Known
+from deuz_compiler import Append, Bare, Baseline, asks_to_condense
+from deuz_proxy.calls import Call, Compiled, Known, Sighting
 from deuz_proxy.placements import tell_placements
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.compile import compile_call
 from deuz_proxy.stages.recall import recall_context, recall_here
 from deuz_proxy.stages.settle import keep_call
+from deuz_proxy.stores.tracker import Tracker
 from deuz_testing.bodies import (
     anthropic_body,
     assistant,
@@ -137,6 +138,33 @@ async def served(runtime: Runtime, body: bytes) -> tuple[Call, Known, Compiled]:
     compiled = compile_call(call, known, runtime)
     await keep_call(call, compiled, runtime)
     return call, known, compiled
+
+
+async def test_a_break_of_what_is_put_again_is_told_as_of_what_is_laid_anew(
+    told: Told, source: FixedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = make_runtime(make_config(), told, sources=[source])
+    *before, last = stories([user(LONG), *TOOLS])
+    for body in before:
+        await served(runtime, body)
+    call = await call_of(runtime, last)
+    known = recall_here(call, runtime)
+    assert known is not None
+    inbound = compile_call(call, known, runtime).inbound
+    assert inbound is not None
+    # As if what stands had not been in what was sent before.
+    bare = Sighting("c", (Baseline(inbound, inbound, call.at, 300.0),))
+    monkeypatch.setattr(Tracker, "sight", lambda *_, **__: bare)
+
+    compiled = compile_call(call, known, runtime)
+
+    anew = compile_call(replace(call, resumed=None), known, runtime)
+    assert compiled.surface is not None
+    assert not compiled.surface.pieces
+    assert compiled.verdict is not None
+    assert compiled.verdict.owner == "sidecar"
+    assert compiled.verdict.offset is not None
+    assert compiled.verdict == anew.verdict
 
 
 @pytest.mark.parametrize("turns", [3, 7])
