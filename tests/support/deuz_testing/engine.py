@@ -5,10 +5,12 @@ Rules:
   nothing.
 - The server runs as a process of its own with one slot, so that its cache is what the
   last request left: its counts of cached tokens are real.
-- Run as a program, this file is that process: model file and context size.
+- Run as a program, this file is that process: model file, context size, and the file
+  that it leaves its address in. Not its output: a thread of the engine writes there
+  too, piece by piece, and the two run into each other.
 """
 
-import re
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -39,7 +41,6 @@ _TEMPLATE = (
     "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,17 @@ def running_engine(
     from deuz_testing.sidecar_process import running_process
 
     model, log = folder / "tiny.gguf", folder / "engine.log"
+    address = folder / "engine.address"
+    address.unlink(missing_ok=True)
     write_model(model, is_alternating=is_alternating)
-    command = [sys.executable, __file__, str(model), str(context_tokens)]
+    command = [sys.executable, __file__, str(model), str(context_tokens), str(address)]
     with running_process(command, log) as process:
         deadline = time.monotonic() + START_SECONDS
-        while not (found := _ADDRESS.search(log.read_text(errors="replace"))):
+        while not address.exists():
             assert process.poll() is None, log.read_text(errors="replace")[-2000:]
             assert time.monotonic() < deadline, "the engine is not ready"
             time.sleep(0.02)
-        yield Engine(found.group())
+        yield Engine(address.read_text())
 
 
 def write_model(path: Path, *, is_alternating: bool) -> None:
@@ -151,8 +154,11 @@ def _add_weights(writer: Any, *, vocabulary: int) -> None:
         add_norm(f"blk.{layer}.ffn_norm")
 
 
-def serve(model: str, context_tokens: int) -> None:
-    """Serve the model on a free port, which is printed, until the process is ended."""
+def serve(model: str, context_tokens: int, address: Path) -> None:
+    """Serve the model on a free port until the process is ended.
+
+    The address appears whole: its file is renamed to, never written to.
+    """
     import xllamacpp
 
     settings = xllamacpp.CommonParams()
@@ -166,10 +172,12 @@ def serve(model: str, context_tokens: int) -> None:
     settings.fit_params = False
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(settings)
-    print(server.listening_address, flush=True)
+    unfinished = address.with_suffix(".unfinished")
+    unfinished.write_text(server.listening_address)
+    os.replace(unfinished, address)
     while True:
         time.sleep(1)
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]))
+    serve(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 START_SECONDS = 60.0  # Several interpreters on a machine that others use as well.
 STOP_SECONDS = 10.0
-_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
+_ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)\s")  # The rest may be yet to come.
 
 
 @dataclass(frozen=True, slots=True)
