@@ -5,9 +5,12 @@ put blocks back with each ledger (`stores.py`).
 
 Rules:
 - Rounds are interleaved: for each workload every subject once, in a shuffled order.
+- A process is faster or slower than another of the same program, by where its memory
+  lies: what differs by less than a tenth is told by several of each (`--processes`).
 - The printed table and the JSON come from the same medians.
 
-Usage: python -m tests.bench [--short] [--rounds N] [--only NAMES] [--out FILE]
+Usage: python -m tests.bench [--short] [--rounds N] [--processes N] [--cells START]
+                             [--only NAMES] [--out FILE]
 """
 
 import argparse
@@ -63,7 +66,9 @@ def main() -> int:
     ledgers = stores.measure(is_short=arguments.short) if is_whole else ()
     with tempfile.TemporaryDirectory(prefix="deuz-bench-") as name:
         prepare(Path(name))
-        result = measure(Path(name), cells, rounds=rounds, only=only)
+        result = measure(
+            Path(name), cells, rounds=rounds, only=only, processes=arguments.processes
+        )
     print(report.format_table(result.summary))
     if timings:
         print("", compiler.format_timings(timings), "", sep="\n")
@@ -86,6 +91,9 @@ def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--short", action="store_true", help="under two minutes")
     parser.add_argument("--rounds", type=int, default=0, help="3, or 1 with --short")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="of each subject, one after another"
+    )
     parser.add_argument("--only", default="", help="subjects, separated by commas")
     parser.add_argument("--cells", default="", help="cells whose name starts with this")
     parser.add_argument("--out", type=Path, help="JSON file to write")
@@ -109,16 +117,23 @@ def prepare(folder: Path) -> None:
             (folder / f"{name}-stream.template").write_bytes(streamed)
 
 
-def measure(folder: Path, cells: list[Cell], *, rounds: int, only: list[str]) -> Result:
-    """Start everything, take the samples, stop everything."""
-    with contextlib.ExitStack() as stack:
-        start_seconds: dict[str, float] = {}
-        running = start_all(folder, stack, only, start_seconds)
-        idle_mib = {
-            item.name: machine.read_memory_mib(item.process.pid, "VmRSS")
-            for item in running[1:]
-        }
-        taken = take_rounds(folder, cells, running, rounds=rounds)
+def measure(
+    folder: Path, cells: list[Cell], *, rounds: int, only: list[str], processes: int = 1
+) -> Result:
+    """Start everything, take the samples, stop everything; that for each process."""
+    taken: report.Rounds = {cell.name: {} for cell in cells}
+    start_seconds: dict[str, float] = {}
+    idle_mib: dict[str, float] = {}
+    for number in range(processes):
+        with contextlib.ExitStack() as stack:
+            own = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+            running = start_all(folder, own, stack, only, start_seconds)
+            idle_mib = {
+                item.name: machine.read_memory_mib(item.process.pid, "VmRSS")
+                for item in running[1:]
+            }
+            rng = random.Random(number)
+            take_rounds(folder, cells, running, taken, rounds=rounds, rng=rng)
     samples = [
         (f"{cell}: {name}", figures)
         for cell, by_subject in taken.items()
@@ -137,27 +152,31 @@ def measure(folder: Path, cells: list[Cell], *, rounds: int, only: list[str]) ->
 
 def start_all(
     folder: Path,
+    logs: Path,
     stack: contextlib.ExitStack,
     only: list[str],
     start_seconds: dict[str, float],
 ) -> list[sample.Running]:
-    """Start the upstream, as `direct`, and the wanted subjects behind it."""
+    """Start the upstream, as `direct`, and the wanted subjects behind it.
+
+    What was prepared is in `folder`, what they write goes to `logs`.
+    """
     port = machine.find_free_port()
     command = [str(folder / "upstream"), str(port)]
-    log = folder / "direct.log"
+    log = logs / "direct.log"
     running = [sample.start(command, port, core=sample.LOAD_CORE, log=log)]
     stack.callback(sample.stop, running[0])
     for subject in subjects.list_available():
         if only and subject.name not in only:
             continue
-        own = folder / subject.name
+        own = logs / subject.name
         own.mkdir()
         ports = subjects.Ports(
             own=machine.find_free_port(), admin=machine.find_free_port(), upstream=port
         )
         begun = time.monotonic()
         command = subject.command(own, ports)
-        log = folder / f"{subject.name}.log"
+        log = logs / f"{subject.name}.log"
         running.append(
             sample.start(command, ports.own, core=sample.SUBJECT_CORE, log=log)
         )
@@ -167,20 +186,21 @@ def start_all(
 
 
 def take_rounds(
-    folder: Path, cells: list[Cell], running: list[sample.Running], *, rounds: int
-) -> report.Rounds:
+    folder: Path,
+    cells: list[Cell],
+    running: list[sample.Running],
+    taken: report.Rounds,
+    *,
+    rounds: int,
+    rng: random.Random,
+) -> None:
     """Take every cell of every subject, round after round, in a shuffled order."""
-    rng = random.Random(1)
-    taken: report.Rounds = {
-        cell.name: {item.name: [] for item in running} for cell in cells
-    }
     for number in range(rounds):
         for cell in cells:
             print(f"round {number + 1}: {cell.name}", file=sys.stderr, flush=True)
             for item in rng.sample(running, len(running)):
                 figures = sample.take(item, running[0], cell, folder)
-                taken[cell.name][item.name].append(figures)
-    return taken
+                taken[cell.name].setdefault(item.name, []).append(figures)
 
 
 def median_foreign_cores(samples: list[sample.Figures]) -> float:

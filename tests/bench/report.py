@@ -3,9 +3,12 @@
 Rules:
 - Added latency is taken from `direct` of the same round, then the median over rounds.
 - A ratio compares medians of one run; figures of different runs are not comparable.
+- Beside it stands its standard error, by the ratios of the single rounds: what two
+  subjects differ by says nothing if it is not well above that.
 """
 
-from statistics import median
+from math import sqrt
+from statistics import median, stdev
 
 Rounds = dict[str, dict[str, list[dict[str, float]]]]
 """Samples by cell, then by subject, one for each round."""
@@ -15,6 +18,7 @@ SHOWN = (
     ("requests_per_second", "req/s", "{:,.0f}"),
     ("cpu_ms_per_request", "CPU s/1000", "{:.3f}"),
     ("cpu_over_floor", "x floor", "{:.2f}"),
+    ("cpu_over_floor_error", "+-", "{:.2f}"),
     ("added_p50_ms", "+p50 ms", "{:.3f}"),
     ("added_p99_ms", "+p99 ms", "{:.3f}"),
     ("peak_mib", "peak MiB", "{:.0f}"),
@@ -34,10 +38,25 @@ def summarise(rounds: Rounds) -> Summary:
             for subject, samples in by_subject.items()
         }
         floor = summary[cell].get("aio-floor", {}).get("cpu_ms_per_request")
-        for figures in summary[cell].values():
+        for subject, figures in summary[cell].items():
             if floor and "cpu_ms_per_request" in figures:
                 figures["cpu_over_floor"] = figures["cpu_ms_per_request"] / floor
+                ratios = _ratios(by_subject[subject], by_subject["aio-floor"])
+                if len(ratios) > 1:
+                    error = stdev(ratios) / sqrt(len(ratios))
+                    figures["cpu_over_floor_error"] = error
     return summary
+
+
+def _ratios(
+    samples: list[dict[str, float]], floor: list[dict[str, float]]
+) -> list[float]:
+    """Return the CPU of each round in terms of the floor's in the same round."""
+    return [
+        sample["cpu_ms_per_request"] / beside["cpu_ms_per_request"]
+        for sample, beside in zip(samples, floor, strict=True)
+        if sample.get("cpu_ms_per_request") and beside.get("cpu_ms_per_request")
+    ]
 
 
 def format_table(summary: Summary) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bench.report import summarise
 
 pytestmark = pytest.mark.e2e
 
@@ -180,7 +181,7 @@ def test_a_short_run_measures_the_floor_against_direct(tmp_path: Path) -> None:
 
     done = run_module(
         *("tests.bench", "--short", "--only", "aio-floor"),
-        *("--cells", "2k c1", "--out", str(out)),
+        *("--cells", "2k c1", "--processes", "2", "--out", str(out)),
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -188,9 +189,24 @@ def test_a_short_run_measures_the_floor_against_direct(tmp_path: Path) -> None:
     floor = result["summary"]["2k c1"]["aio-floor"]
     assert result["failed"] == []
     assert floor["cpu_ms_per_request"] > 0
-    assert floor["cpu_over_floor"] == 1
+    assert (floor["cpu_over_floor"], floor["cpu_over_floor_error"]) == (1, 0)
+    assert floor["samples"] == 2
     assert result["idle_mib"]["aio-floor"] > 10
     assert "aio-floor" in done.stdout
+
+
+def test_what_a_ratio_may_be_off_by_is_told_from_its_rounds() -> None:
+    floor, even, uneven = (
+        [{"cpu_ms_per_request": cpu, "p50_ms": 1.0, "p99_ms": 2.0} for cpu in taken]
+        for taken in ((1.0, 2.0, 4.0), (2.0, 4.0, 8.0), (1.0, 4.0, 12.0))
+    )
+
+    subjects = {"direct": even, "aio-floor": floor, "even": even, "uneven": uneven}
+    told = summarise({"2k": subjects})
+
+    # The machine was slow for both at once: that is no doubt.
+    assert told["2k"]["even"]["cpu_over_floor_error"] == 0
+    assert told["2k"]["uneven"]["cpu_over_floor_error"] == pytest.approx(1 / 3**0.5)
 
 
 def make_result(cpu: float) -> dict[str, Any]:
