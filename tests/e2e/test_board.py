@@ -4,7 +4,6 @@ import contextlib
 import json
 import math
 import re
-import socket
 import time
 import urllib.error
 import urllib.parse
@@ -19,6 +18,7 @@ from anthropic import Anthropic
 from openai import OpenAI
 
 from deuz_proxy.demo.provider import FakeProvider
+from deuz_testing.ports import free_port
 from deuz_testing.provider import provider_in_thread
 from deuz_testing.sidecar_process import running_process, running_sidecar
 from deuz_testing.waiting import WAIT_SECONDS
@@ -81,13 +81,6 @@ class Stack:
 
     sidecar: str
     prometheus: str
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def fetch(url: str) -> Any:

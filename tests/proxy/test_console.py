@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deuz_proxy.console import output_words
-from deuz_testing.mcp_servers import free_port
+from deuz_testing.ports import free_port
 from deuz_testing.waiting import WAIT_SECONDS, block_until
 
 COMMAND = [sys.executable, "-m", "deuz_proxy"]

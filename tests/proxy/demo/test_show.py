@@ -3,6 +3,7 @@ import socket
 from deuz_proxy.demo.script import FACT
 from deuz_proxy.demo.show import _are_free, run_demo
 from deuz_proxy.demo.words import LEGEND
+from deuz_testing.ports import free_port
 
 
 async def test_the_demo_tells_its_whole_story_and_ends_well() -> None:
@@ -42,8 +43,8 @@ async def test_the_demo_tells_the_same_story_every_time() -> None:
 
 
 def test_ports_are_free_only_if_nobody_listens_at_any_of_them() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         assert not _are_free([0, port])
 
     assert _are_free([0, port])

@@ -12,7 +12,8 @@ from deuz_proxy.config.outside import McpSource
 from deuz_proxy.errors import SourceFailed
 from deuz_proxy.ports import Query
 from deuz_proxy.sources.mcp import McpTool
-from deuz_testing.mcp_servers import STDIO, free_port, http_server, running_http
+from deuz_testing.mcp_servers import STDIO, http_server, running_http
+from deuz_testing.ports import free_port
 from deuz_testing.waiting import is_running, until
 
 pytestmark = pytest.mark.e2e

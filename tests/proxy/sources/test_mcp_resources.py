@@ -10,7 +10,8 @@ from deuz_proxy.config.outside import McpSource
 from deuz_proxy.errors import SourceFailed
 from deuz_proxy.ports import Query
 from deuz_proxy.sources.mcp_resources import McpResources
-from deuz_testing.mcp_servers import STDIO, free_port, running_http
+from deuz_testing.mcp_servers import STDIO, running_http
+from deuz_testing.ports import free_port
 
 pytestmark = pytest.mark.e2e
 

@@ -6,7 +6,8 @@ import pytest
 from mcp import Client
 
 from deuz_proxy.sources.mcp_wires import http_wire, stdio_wire
-from deuz_testing.mcp_servers import STDIO, free_port, running_http
+from deuz_testing.mcp_servers import STDIO, running_http
+from deuz_testing.ports import free_port
 from deuz_testing.upstreams import answer_with, raw_upstream
 from deuz_testing.waiting import WAIT_SECONDS, is_running, until
 

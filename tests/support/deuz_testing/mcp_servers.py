@@ -9,16 +9,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
+from deuz_testing.ports import free_port
+
 SERVER = Path(__file__).with_name("mcp_server.py")
 STDIO = (sys.executable, str(SERVER), "stdio")
 _START_SECONDS = 60.0
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from deuz_testing.ports import free_port
+
 
 @dataclass
 class Collector:
@@ -107,9 +109,7 @@ def silent_collector() -> Iterator[str]:
 
 def refusing_endpoint() -> str:
     """Return an endpoint whose port refuses connections."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 @contextmanager

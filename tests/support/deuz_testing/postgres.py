@@ -3,11 +3,12 @@
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from deuz_testing.ports import free_port
 
 PASSWORD = "canary-password"
 
@@ -24,7 +25,7 @@ def running_postgres() -> Iterator[str]:
         shutil.chown(home, "postgres", "postgres")
     (home / "password").write_text(PASSWORD)
     (home / "password").chmod(0o644)
-    data, port = home / "data", _free_port()
+    data, port = home / "data", free_port()
     made = [programs / "initdb", "-D", data, "-U", "deuz", "-A", "scram-sha-256"]
     made += ["-E", "UTF8", "--locale=C.UTF-8", "--no-sync", f"--pwfile={home}/password"]
     options = f"-p {port} -k {home} -c listen_addresses=127.0.0.1 -c fsync=off"
@@ -51,10 +52,3 @@ def _run(command: list[object]) -> None:
         timeout=60,
     )
     assert ended.returncode == 0, ended.stderr.decode()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

