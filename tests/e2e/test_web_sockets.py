@@ -77,6 +77,26 @@ async def test_bytes_pass_both_ways_unread_even_those_sent_ahead() -> None:
     assert got == b"".join(FRAMES)
 
 
+async def test_more_than_waits_for_the_switch_passes_behind_it() -> None:
+    ahead = bytes(range(256)) * 2048
+    is_sent = asyncio.Event()
+
+    async def late(got: Got) -> None:
+        await is_sent.wait()
+        await echo(got)
+
+    async with between(late) as (_, client, _):
+        client.writer.write(ASK + ahead)
+        # Long enough for the line to read more than it lets wait.
+        await asyncio.sleep(0.2)
+        is_sent.set()
+        await client.read_head()
+        async with asyncio.timeout(WAIT_SECONDS):
+            got = await client.reader.readexactly(len(ahead))
+
+    assert got == ahead
+
+
 async def test_many_bytes_pass_at_once_in_both_directions() -> None:
     body = bytes(range(256)) * 20_000
     async with between(echo) as (_, client, _):

@@ -120,7 +120,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_tunnel = self.is_last = True
         self.inbox = Inbox(self.transport, self._waiter)
         self._framing = framing = Endless()
-        data, self._backlog = self._backlog, b""
+        data = self._take_backlog()
         if data:
             self._take_body(framing, data)
         return self.inbox
@@ -341,10 +341,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._request is not None:
             # It came before this task had its first turn.
             return
+        data = self._take_backlog()
+        if data and not self._is_deaf:
+            self._take_head(memoryview(data))
+
+    def _take_backlog(self) -> bytes:
+        """Return what waited; where it was too much, reading goes on."""
         data, self._backlog = self._backlog, b""
         if self._is_crowded:
             self._is_crowded = False
             if not self.transport.is_closing():
                 self.transport.resume_reading()
-        if data and not self._is_deaf:
-            self._take_head(memoryview(data))
+        return data
