@@ -3,8 +3,9 @@
 Rules:
 - It has the ledger's own entries, and none of what is in them: the ledger empties those
   that it holds no more, and they are seen to be empty here.
-- Who goes on needs the blocks' texts only. All operations are then read when the first
-  is asked for, and stay the same from then on.
+- Who goes on needs the blocks' texts only. All operations are kept as they are then,
+  and put by turn when the first is asked for: until a request is answered others may
+  replace them, and it would put its own in place of less than there was.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,16 +71,17 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 
 
 class HeldOperations(Mapping[int, tuple[Operation, ...]]):
-    """The operations of a reading by turn, read when the first one is asked for.
+    """The operations of a reading by turn, as they are when this is made.
 
-    What the ledger let go before that is missing. One request owns it.
+    What the ledger lets go of later is still there. One request owns it.
     """
 
-    __slots__ = ("_operations", "_reading")
+    __slots__ = ("_by_turn", "_held", "_turns")
 
     def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-        self._operations: dict[int, tuple[Operation, ...]] | None = None
+        self._turns = reading.held
+        self._held = [entry.operations for entry in reading.held.values()]
+        self._by_turn: dict[int, tuple[Operation, ...]] | None = None
 
     def __getitem__(self, turn: int) -> tuple[Operation, ...]:
         """Return what the turn has."""
@@ -90,11 +92,10 @@ class HeldOperations(Mapping[int, tuple[Operation, ...]]):
         return iter(self._read())
 
     def __len__(self) -> int:
-        """Return how many turns have any: before they are read, how many had."""
-        known = self._operations
-        return len(self._reading.held if known is None else known)
+        """Return how many turns have any."""
+        return len(self._held)
 
     def _read(self) -> dict[int, tuple[Operation, ...]]:
-        if self._operations is None:
-            self._operations = self._reading.operations()
-        return self._operations
+        if self._by_turn is None:
+            self._by_turn = dict(zip(self._turns, self._held, strict=True))
+        return self._by_turn

@@ -1,5 +1,7 @@
 from dataclasses import dataclass
 
+import pytest
+
 from deuz_compiler import (
     Append,
     Bare,
@@ -51,24 +53,18 @@ def test_operations_are_those_by_turn() -> None:
     assert 2 not in operations
 
 
-def test_what_was_let_go_before_the_first_is_asked_for_is_missing() -> None:
+@pytest.mark.parametrize("is_asked_for", [False, True])
+def test_what_was_let_go_since_is_still_among_the_operations(
+    is_asked_for: bool,
+) -> None:
     gone = Entry((BLOCK,))
     operations = HeldOperations(Reading({1: gone, 5: Entry((BARE,))}, 6))
+    assert not is_asked_for or operations[5] == (BARE,)
 
     gone.operations = ()
 
-    assert {**operations} == {5: (BARE,)}
-    assert len(operations) == 1
-
-
-def test_what_was_let_go_after_the_first_was_asked_for_is_there() -> None:
-    gone = Entry((BLOCK,))
-    operations = HeldOperations(Reading({1: gone, 5: Entry((BARE,))}, 6))
-    assert operations[5] == (BARE,)
-
-    gone.operations = ()
-
-    assert operations == {1: (BLOCK,), 5: (BARE,)}
+    assert len(operations) == 2
+    assert {**operations} == {1: (BLOCK,), 5: (BARE,)}
 
 
 def test_of_fewer_turns_is_known_what_those_held() -> None:

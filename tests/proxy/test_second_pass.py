@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,13 @@ from deuz_compiler import Candidate, Operation
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.ports import Query
 from deuz_proxy.runtime import Runtime
-from deuz_testing.bodies import anthropic_body, assistant, user
+from deuz_testing.bodies import (
+    anthropic_body,
+    assistant,
+    tool_result,
+    tool_use,
+    user,
+)
 from deuz_testing.conversation import (
     ASK,
     LONG,
@@ -28,6 +35,7 @@ from deuz_testing.conversation import (
     with_block,
 )
 from deuz_testing.line import FixedSource, Told, make_config, make_runtime
+from deuz_testing.scripted import ScriptedUpstreams
 
 OK = anthropic_answer()
 NOTES = anthropic_answer("They talk about rivers.")
@@ -209,3 +217,42 @@ async def test_who_goes_back_into_what_was_shortened_is_asked_in_full(
     await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
 
     assert told.last.sidecar_mutations == 0
+
+
+FOLDING = "overflow: {layers: [summarize], keep_recent_steps: 2}"
+
+
+async def test_equal_requests_that_are_shortened_one_by_one_lose_no_block(
+    told: Told,
+) -> None:
+    source = FixedSource()
+    runtime = make_runtime(make_config(more=FOLDING), told, sources=[source])
+    asked = told_turns()
+    blocks = with_block(asked, len(asked) - 1)
+    rounds = [turn for at in "12" for turn in (tool_use(at), tool_result(at, "3"))]
+    for end in range(0, len(rounds), 2):
+        talk = conversation(runtime) >> request(anthropic_body([*asked, *rounds[:end]]))
+        talk <<= upstream_gets(lambda asked: "<deuz_context" in asked.body.decode())
+        await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+    # A client that asks once more, as it got no answer in time.
+    twins = [
+        conversation(replace(runtime, upstreams=ScriptedUpstreams()))
+        >> request(anthropic_body([*asked, *rounds]))
+        << upstream_gets(lambda asked: "<deuz_context" in asked.body.decode())
+        for _ in range(2)
+    ]
+    for twin in twins:
+        await twin
+
+    for twin in twins:
+        talk = twin >> upstream_says(OVERFLOW) << upstream_gets(is_summary)
+        talk >>= upstream_says(NOTES)
+        talk <<= upstream_gets(lambda asked: len(asked.body) < len(blocks))
+        await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+    source.found = ()
+    # The summary is not in force where its last turn is the newest.
+    talk = conversation(runtime) >> request(anthropic_body(asked))
+    talk <<= upstream_gets(blocks)
+    await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
+
+    assert [finished.sidecar_mutations for finished in told.finished] == [0] * 5
