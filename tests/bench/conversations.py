@@ -4,7 +4,8 @@ Rules:
 - A real sidecar, requests over loopback. Conversations come one after the other; each
   has its requests, and is not heard of again. All share tools and system text.
 - Growth is of the process's resident memory, each time after a collection. The first
-  conversations are told apart: they fill what is bounded, pools and ring buffers.
+  conversations are told apart: they fill what is bounded, pools and ring buffers, and
+  where each has many entries the ledger, whose table of them grows by doubling.
 - Blocks are what the ledger says that it holds; the rest is `beyond` them.
 - All of them together are about as many as are known at once: what comes in place of
   others costs nothing. A full ledger grows no more, in neither figure.
@@ -29,7 +30,7 @@ from tests.bench import bodies, machine, sample, subjects
 
 from deuz_proxy.cli import main as run_sidecar
 
-_FIRST, _MORE = 1_500, 4_500
+_FIRST, _MORE = 3_500, 2_500
 _FIRST_SHORT, _MORE_SHORT = 100, 100
 _SLOT = bodies.SLOT.encode()
 _LEDGER_BYTES = re.compile(r"^deuz_ledger_bytes(?:{[^}]*})? (\S+)$", re.MULTILINE)

@@ -97,6 +97,20 @@ async def test_more_than_waits_for_the_switch_passes_behind_it() -> None:
     assert got == ahead
 
 
+async def test_much_that_comes_with_the_switch_passes_behind_it() -> None:
+    at_once = bytes(range(256)) * 2048
+
+    async def greet(got: Got) -> None:
+        await got.say(SWITCH + at_once)
+        await got.reader.read()
+
+    async with between(greet) as (_, client, _):
+        await client.send(ASK)
+        await client.read_head()
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert await client.reader.readexactly(len(at_once)) == at_once
+
+
 async def test_many_bytes_pass_at_once_in_both_directions() -> None:
     body = bytes(range(256)) * 20_000
     async with between(echo) as (_, client, _):

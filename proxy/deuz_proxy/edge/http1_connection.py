@@ -106,8 +106,7 @@ class Connection(asyncio.BufferedProtocol):
 
         Closed over unread bytes, a connection is reset, and with it what we said.
         """
-        self._is_deaf = True
-        self._request, self._is_taken = None, False
+        self._is_deaf, self._request, self._is_taken = True, None, False
         self.inbox.drop()
         self._read_backlog()
         if not self.transport.is_closing():
@@ -120,8 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_tunnel = self.is_last = True
         self.inbox = Inbox(self.transport, self._waiter)
         self._framing = framing = Endless()
-        data = self._take_backlog()
-        if data:
+        if data := self._take_backlog():
             self._take_body(framing, data)
         return self.inbox
 
@@ -295,8 +293,7 @@ class Connection(asyncio.BufferedProtocol):
         self._take_request(request, rest)
 
     def _take_request(self, request: RequestHead, rest: bytes) -> None:
-        self.head_since = None
-        self._request = request
+        self.head_since, self._request = None, request
         framing = request.framing
         self.inbox = inbox = Inbox(self.transport, self._waiter)
         if isinstance(framing, Length) and framing.stated_bytes == len(rest):
@@ -341,15 +338,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._request is not None:
             # It came before this task had its first turn.
             return
-        data = self._take_backlog()
-        if data and not self._is_deaf:
+        if (data := self._take_backlog()) and not self._is_deaf:
             self._take_head(memoryview(data))
 
     def _take_backlog(self) -> bytes:
         """Return what waited; where it was too much, reading goes on."""
         data, self._backlog = self._backlog, b""
-        if self._is_crowded:
-            self._is_crowded = False
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
+        if self._is_crowded and not self.transport.is_closing():
+            self.transport.resume_reading()
+        self._is_crowded = False
         return data
