@@ -258,9 +258,10 @@ async def test_what_could_not_be_kept_is_the_ledgers_failure_not_its_bounds(
     assert (event.verdict.cause, event.verdict.owner) == ("ledger_lost", "sidecar")
 
 
-async def test_a_block_that_the_ledger_lost_meanwhile_is_not_sent_again(
+async def test_a_block_that_the_ledger_lost_meanwhile_is_missing_from_the_next_turn_on(
     told: Told,
 ) -> None:
+    """A recovery shortens what was tried, whatever became of the ledger since."""
     config = make_config(more="overflow: {layers: [prune-tool-results]}")
     runtime = make_runtime(config, told, sources=[FixedSource()])
     turns = tool_turns()
@@ -281,7 +282,7 @@ async def test_a_block_that_the_ledger_lost_meanwhile_is_not_sent_again(
     talk = (
         (talk << holds(block=True)) >> lose_all >> upstream_says(anthropic_overflow())
     )
-    talk <<= holds(block=False)
+    talk <<= holds(block=True)
     await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
 
     assert told.last.verdict is not None
@@ -290,5 +291,5 @@ async def test_a_block_that_the_ledger_lost_meanwhile_is_not_sent_again(
         anthropic_body([*turns, tool_use("t9"), tool_result("t9", "found")])
     )
     await (talk << holds(block=False) >> upstream_says(OK) << client_gets(OK.chunks[0]))
-    assert told.last.verdict.verdict == "extended"
+    assert told.last.verdict.cause == "evicted"
     assert told.last.sidecar_mutations == 0
