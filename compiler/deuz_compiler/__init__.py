@@ -55,7 +55,7 @@ from deuz_compiler.progress import (
     progress_of,
     progress_up_to,
 )
-from deuz_compiler.reading import Held, HeldOperations, Reading, block_text
+from deuz_compiler.reading import Held, Reading, block_text
 from deuz_compiler.records.candidate import Candidate, Eligibility
 from deuz_compiler.records.facts import CompileFacts, PlacedRecord, SourceReport
 from deuz_compiler.records.manifest import Manifest, context_warnings
@@ -197,7 +197,6 @@ __all__ = [
     "FoldRun",
     "Folded",
     "Held",
-    "HeldOperations",
     "MalformedInput",
     "Manifest",
     "NotLifted",

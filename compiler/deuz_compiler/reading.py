@@ -3,12 +3,11 @@
 Rules:
 - It has the ledger's own entries, and none of what is in them: the ledger empties those
   that it holds no more, and they are seen to be empty here.
-- Who goes on needs the blocks' texts only. All operations are kept as they are then,
-  and put by turn when the first is asked for: until a request is answered others may
+- A request keeps the operations that it read at first: until it is answered others may
   replace them, and it would put its own in place of less than there was.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -68,34 +67,3 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
         if count < self.count and held and next(reversed(held)) >= count:
             held = {at: entry for at, entry in held.items() if at < count}
         return Reading(held, count, self.version, self.used_at)
-
-
-class HeldOperations(Mapping[int, tuple[Operation, ...]]):
-    """The operations of a reading by turn, as they are when this is made.
-
-    What the ledger lets go of later is still there. One request owns it.
-    """
-
-    __slots__ = ("_by_turn", "_held", "_turns")
-
-    def __init__(self, reading: Reading) -> None:
-        self._turns = reading.held
-        self._held = [entry.operations for entry in reading.held.values()]
-        self._by_turn: dict[int, tuple[Operation, ...]] | None = None
-
-    def __getitem__(self, turn: int) -> tuple[Operation, ...]:
-        """Return what the turn has."""
-        return self._read()[turn]
-
-    def __iter__(self) -> Iterator[int]:
-        """Go through the turns that have any, in their order."""
-        return iter(self._read())
-
-    def __len__(self) -> int:
-        """Return how many turns have any."""
-        return len(self._held)
-
-    def _read(self) -> dict[int, tuple[Operation, ...]]:
-        if self._by_turn is None:
-            self._by_turn = dict(zip(self._turns, self._held, strict=True))
-        return self._by_turn

@@ -1,11 +1,9 @@
 from dataclasses import dataclass
 
-import pytest
-
 from deuz_compiler import (
     Append,
     Bare,
-    HeldOperations,
+    Held,
     Operation,
     Reading,
     TailCopy,
@@ -43,28 +41,10 @@ def test_texts_are_those_of_the_blocks_in_their_order() -> None:
     assert Reading(dict(enumerate(entries)), 4).texts() == [b"B", b"C"]
 
 
-def test_operations_are_those_by_turn() -> None:
-    reading = Reading({1: Entry((BLOCK,)), 5: Entry((BARE,))}, 6)
-    operations = HeldOperations(reading)
+def test_operations_are_those_by_turn_without_what_was_let_go() -> None:
+    entries: dict[int, Held] = {1: Entry((BLOCK,)), 3: Entry(()), 5: Entry((BARE,))}
 
-    assert len(operations) == 2
-    assert operations == reading.operations()
-    assert dict(operations) == {1: (BLOCK,), 5: (BARE,)}
-    assert 2 not in operations
-
-
-@pytest.mark.parametrize("is_asked_for", [False, True])
-def test_what_was_let_go_since_is_still_among_the_operations(
-    is_asked_for: bool,
-) -> None:
-    gone = Entry((BLOCK,))
-    operations = HeldOperations(Reading({1: gone, 5: Entry((BARE,))}, 6))
-    assert not is_asked_for or operations[5] == (BARE,)
-
-    gone.operations = ()
-
-    assert len(operations) == 2
-    assert {**operations} == {1: (BLOCK,), 5: (BARE,)}
+    assert Reading(entries, 6).operations() == {1: (BLOCK,), 5: (BARE,)}
 
 
 def test_of_fewer_turns_is_known_what_those_held() -> None:

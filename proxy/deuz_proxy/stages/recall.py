@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from deuz_compiler import (
     Append,
     Candidate,
-    HeldOperations,
     MalformedInput,
     NotLifted,
     Reading,
@@ -70,8 +69,7 @@ def recall_here(call: Call, runtime: Runtime) -> Known | None:
     if reading is None:
         return None
     since = known.count if known is not None and known.held is reading.held else 0
-    # As a rule nobody looks at those of what is gone on with.
-    operations = HeldOperations(reading) if since else reading.operations()
+    operations = reading.operations()
     undecided = undecided_turns(envelope, operations, since=since)
     if undecided:
         return Known(operations, undecided=undecided if runtime.sources else ())
