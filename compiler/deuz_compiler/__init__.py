@@ -23,6 +23,7 @@ from deuz_compiler.operations import (
     Operation,
     Prune,
     TailCopy,
+    digest_held,
     shortens,
 )
 from deuz_compiler.pieces import Ours
@@ -251,6 +252,7 @@ __all__ = [
     "compile_profile",
     "context_warnings",
     "create_snapshot",
+    "digest_held",
     "digest_text",
     "error_body",
     "error_event",

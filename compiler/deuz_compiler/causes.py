@@ -33,6 +33,8 @@ CAUSES = (
     "record_forgotten",
     "ledger_lost",
     "evicted",
+    "ledger_changed",
+    "mode_changed",
     "sidecar_changed",
     "ttl_expired",
     "provider_miss",

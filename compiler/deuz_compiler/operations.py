@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 import msgspec
+import xxhash
 
 from deuz_compiler.placement.laws import TURN
 from deuz_compiler.records.facts import PlacedRecord
@@ -89,6 +90,7 @@ class TailCopy(msgspec.Struct, frozen=True, gc=False, tag="tail_copy"):
 Operation = Append | Fold | Prune | Bare | TailCopy
 
 _SHORTENING = (Fold, Prune)
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def in_force(
@@ -103,6 +105,19 @@ def in_force(
         at: tuple([o for o in held if _applies(o, at, newest, turns)])
         for at, held in operations.items()
     }
+
+
+def digest_held(
+    operations: Mapping[int, Sequence[Operation]], *, end: int | None = None
+) -> int:
+    """Return 64 bits of all that is held ahead of the turn `end`, in every process.
+
+    Other operations have other ones; which turns they stand behind does not count.
+    """
+    turns = sorted(operations if end is None else [t for t in operations if t < end])
+    if not turns:
+        return 0
+    return xxhash.xxh3_64_intdigest(_encode([operations[turn] for turn in turns]))
 
 
 def longest_fold(

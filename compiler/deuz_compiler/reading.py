@@ -40,12 +40,14 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 
     Nothing else was held of those. `version` is the ledger's, which has another one
     when it holds anything else. None of the entries was used last before `used_at`.
+    `digest` is that of what they held, once it was asked for.
     """
 
     held: dict[int, Held]
     count: int
     version: int = 0
     used_at: float = 0.0
+    digest: int | None = None
 
     def operations(self) -> dict[int, tuple[Operation, ...]]:
         """Return what of it the ledger still holds, by turn."""
@@ -63,7 +65,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
         """Return what was held of the first `count` turns, all of which were read."""
         if count == self.count:
             return self
-        held = self.held
+        held, digest = self.held, self.digest
         if count < self.count and held and next(reversed(held)) >= count:
-            held = {at: entry for at, entry in held.items() if at < count}
-        return Reading(held, count, self.version, self.used_at)
+            held, digest = {at: e for at, e in held.items() if at < count}, None
+        return Reading(held, count, self.version, self.used_at, digest)

@@ -60,7 +60,8 @@ class Baseline(msgspec.Struct, frozen=True, gc=False):
     it did not say. `at` is Unix time, in seconds, of the request that sent it. With
     `is_ledger_lost` it went without what the ledger holds, which may come back. `tried`
     is what would have been forwarded, where adding to it was only tried. `entries` are
-    the turns of which the ledger held something.
+    the turns of which the ledger held something, `held` is the digest of that: None
+    where nothing may be added.
     """
 
     plain: Prefix | bytes
@@ -71,6 +72,7 @@ class Baseline(msgspec.Struct, frozen=True, gc=False):
     is_ledger_lost: bool = False
     tried: Prefix | None = None
     entries: int = 0
+    held: int | None = None
 
     @property
     def inbound(self) -> Prefix:

@@ -37,6 +37,8 @@ from deuz_proxy.observe.events import Compaction, Compile, Trace, UpstreamCall
 Headers = Sequence[tuple[bytes, bytes]]
 Lines = Mapping[bytes, bytes]
 Body = bytes | Spliced
+_COMPILING = ("shadow", "compile")
+
 ByTurn = Mapping[int, tuple[Operation, ...]]
 
 
@@ -205,6 +207,13 @@ class Call(msgspec.Struct, frozen=True):
     def as_sent(self, body: Body | None) -> Body | None:
         """Return the bytes to send for this body: if unchanged, those that came."""
         return self.packed if self.packed is not None and body is self.body else body
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the request may get, or has got, something added or tried."""
+        if self.envelope is None or self.target.mode not in _COMPILING:
+            return False
+        return self.identity.is_known
 
     @property
     def shared(self) -> Shared | None:

@@ -11,6 +11,7 @@ from deuz_compiler import (
     PlacedRecord,
     Prune,
     TailCopy,
+    digest_held,
     lift,
     shortens,
 )
@@ -38,6 +39,24 @@ def test_an_operation_comes_out_of_a_store_as_it_went_in(operation: Any) -> None
     kept = msgspec.msgpack.encode((operation,))
 
     assert msgspec.msgpack.decode(kept, type=tuple[Operation, ...]) == (operation,)
+
+
+def test_what_is_held_has_the_digest_of_its_operations_in_their_order() -> None:
+    append, fold, *_ = EACH
+    held = {0: (append,), 5: (fold,)}
+
+    assert digest_held(held) == digest_held({7: (fold,), 2: (append,)})
+    assert digest_held(held, end=5) == digest_held({0: (append,)})
+    assert digest_held({}) == digest_held(held, end=0) == 0
+    others = [
+        digest_held({0: (fold,), 5: (append,)}),
+        digest_held({0: (append, fold)}),
+        digest_held({0: (msgspec.structs.replace(append, text=b"other"),), 5: (fold,)}),
+        digest_held({0: (append,)}),
+    ]
+    assert len({digest_held(held), *others}) == 5
+    # It is written down, and compared by processes of another day.
+    assert digest_held({0: (Bare(),)}) == 0x85145E427E23EAAB
 
 
 def test_a_summary_reads_as_a_person_would_write_it() -> None:

@@ -49,8 +49,10 @@ def test_operations_are_those_by_turn_without_what_was_let_go() -> None:
 
 def test_of_fewer_turns_is_known_what_those_held() -> None:
     first, last = Entry((BLOCK,)), Entry((BARE,))
-    reading = Reading({1: first, 5: last}, 6, 3, 4.0)
+    reading = Reading({1: first, 5: last}, 7, 3, 4.0, 99)
 
-    assert reading.up_to(6) is reading
-    assert reading.up_to(8) == Reading(reading.held, 8, 3, 4.0)
+    assert reading.up_to(7) is reading
+    assert reading.up_to(8) == Reading(reading.held, 8, 3, 4.0, 99)
+    assert reading.up_to(6) == Reading(reading.held, 6, 3, 4.0, 99)
+    # The digest was that of more.
     assert reading.up_to(5) == Reading({1: first}, 5, 3, 4.0)

@@ -80,6 +80,8 @@ CAUSES = (
     "overflow_recovery",
     "ledger_lost",
     "evicted",
+    "ledger_changed",
+    "mode_changed",
     "record_forgotten",
     "sidecar_changed",
     "ttl_expired",

@@ -42,9 +42,9 @@ from deuz_compiler import (
 )
 from deuz_proxy.calls import NOTHING_KNOWN, Body, Call, Compiled, Known, Tail
 from deuz_proxy.errors import ContextRefused
-from deuz_proxy.evicting import UNEXPLAINED, tell_evicted
 from deuz_proxy.observe.events import Compile
 from deuz_proxy.offers import compile_gathered, describe_compile, make_block
+from deuz_proxy.own_breaks import UNEXPLAINED, tell_own_break
 from deuz_proxy.placements import tell_stood
 from deuz_proxy.predicting import tried_baselines
 from deuz_proxy.runtime import Runtime
@@ -64,7 +64,7 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     if call.envelope is None:
         return Compiled(call.body)
     if known is NOTHING_KNOWN:
-        return lay_out(call, {}, runtime)
+        return tell_own_break(call, known, lay_out(call, {}, runtime))
     own_cause = _LEDGER_LOST if known.is_ledger_lost else None
     if known.gathered is None and known.notes is None and not known.undecided:
         # Most requests of an agent: what stands is put back, and nothing is new.
@@ -75,7 +75,7 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
             own_cause=own_cause,
             reading=known.reading,
         )
-        compiled = tell_evicted(call, known, compiled)
+        compiled = tell_own_break(call, known, compiled)
         is_lost = known.is_ledger_lost
         return replace(compiled, is_ledger_lost=True) if is_lost else compiled
     known = _with_tail(call, known, runtime)
@@ -89,7 +89,7 @@ def compile_call(call: Call, known: Known, runtime: Runtime) -> Compiled:
     operations = {**known.operations, **pending}
     compiled = lay_out(call, operations, runtime, own_cause=own_cause, tail=known.tail)
     return replace(
-        tell_evicted(call, known, compiled),
+        tell_own_break(call, known, compiled),
         pending=pending,
         compile=told,
         is_ledger_lost=known.is_ledger_lost,

@@ -42,7 +42,6 @@ from deuz_proxy.ports import FindHere, Query, SharedTracker, Source
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.undecided import is_decided, undecided_turns
 
-_COMPILING = ("shadow", "compile")
 _LONGEST_QUERY = 2000
 _NOTES = b"x-deuz-working-memory"
 
@@ -51,7 +50,7 @@ Answer = tuple[SourceAnswer, Sequence[Candidate]]
 
 def is_recall_due(call: Call, runtime: Runtime) -> bool:
     """Tell whether anything is to be recalled: of the ledger, or what others saw."""
-    return runtime.shared is not None or _is_compiled(call)
+    return runtime.shared is not None or call.is_compiled
 
 
 def recall_here(call: Call, runtime: Runtime) -> Known | None:
@@ -97,7 +96,7 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
         StoreFailed: the ledger failed, and the route fails closed.
         Exception: asking the sources failed, and the route fails closed.
     """
-    if not _is_compiled(call):
+    if not call.is_compiled:
         if runtime.shared is not None:
             await _load(call, runtime.shared)
         return NOTHING_KNOWN
@@ -111,13 +110,6 @@ async def recall_context(call: Call, runtime: Runtime) -> Known:
     known = await _with_offers(call, operations, runtime)
     notes = await _read_notes(call, runtime)
     return known if notes is None else replace(known, notes=notes)
-
-
-def _is_compiled(call: Call) -> bool:
-    """Tell whether the request may get, or has got, something added."""
-    if call.envelope is None or call.target.mode not in _COMPILING:
-        return False
-    return call.identity.is_known
 
 
 async def _load(call: Call, shared: SharedTracker) -> None:

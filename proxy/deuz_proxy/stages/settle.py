@@ -20,6 +20,7 @@ from deuz_compiler import (
     Standing,
     Usage,
     Verdict,
+    digest_held,
     gone_on,
     kept_seconds,
     may_read_cache,
@@ -44,7 +45,13 @@ from deuz_proxy.readings import with_reading
 from deuz_proxy.runtime import Runtime
 
 # Bounds are the operator's: what they put out is ours to tell, and no fault.
-_DELIBERATE = ("overflow_recovery", "record_forgotten", "evicted")
+_DELIBERATE = (
+    "overflow_recovery",
+    "record_forgotten",
+    "evicted",
+    "ledger_changed",
+    "mode_changed",
+)
 # OpenAI caches from 1024 tokens on and counts in steps of 128.
 _OPENAI_LEAST, _OPENAI_STEP = 1024, 128
 
@@ -79,7 +86,8 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         seed=call.identity.seed,
         resumed=call.resumed,
     )
-    standing = _standing(envelope, compiled, turns=len(progress.keys))
+    held = _digest(call, compiled)
+    standing = _standing(envelope, compiled, held, turns=len(progress.keys))
     if standing is not None and standing.reading is None and is_kept:
         standing = with_reading(call, compiled, standing, runtime)
     runtime.checkpoints.keep(starts, progress, standing, resumed=call.resumed)
@@ -101,6 +109,7 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
         compiled.is_ledger_lost or not is_kept,
         compiled.tried,
         len(compiled.operations),
+        held,
     )
     runtime.tracker.record(
         compiled.sighting,
@@ -111,8 +120,23 @@ async def keep_call(call: Call, compiled: Compiled, runtime: Runtime) -> None:
     )
 
 
-def _standing(envelope: Envelope, compiled: Compiled, *, turns: int) -> Standing | None:
-    """Return what stands on the first turns, for a request that goes on from there."""
+def _digest(call: Call, compiled: Compiled) -> int | None:
+    """Return the digest of what the ledger held; None where nothing may be added."""
+    if not call.is_compiled:
+        return None
+    reading = compiled.reading
+    if reading is not None and reading.digest is not None:
+        return reading.digest
+    return digest_held(compiled.operations)
+
+
+def _standing(
+    envelope: Envelope, compiled: Compiled, held: int | None, *, turns: int
+) -> Standing | None:
+    """Return what stands on the first turns, for a request that goes on from there.
+
+    `held` is the digest of what the ledger held.
+    """
     inbound, outbound = compiled.inbound, compiled.outbound
     if inbound is None or outbound is None or compiled.surface is None:
         return None
@@ -121,6 +145,8 @@ def _standing(envelope: Envelope, compiled: Compiled, *, turns: int) -> Standing
         return None
     if (known := compiled.standing) is not None:
         reading = compiled.reading
+        if reading is not None and reading.digest is None:
+            reading = replace(reading, digest=held)
         return gone_on(known, envelope, inbound, outbound, turns=turns, reading=reading)
     return standing_of(envelope, compiled.surface, inbound, outbound, turns=turns)
 

@@ -74,14 +74,14 @@ class MemoryLedger:
         if now >= self._expiring_at:
             self._expire(now)
         if known is not None and self._is_all(known, keys):
-            held, used_at = known.held, known.used_at
+            held, used_at, digest = known.held, known.used_at, known.digest
             if now - used_at >= self._touch_seconds:
                 self._found([keys[at] for at in held], now)
                 used_at = now
         else:
-            held, used_at = self._found(keys, now), now
+            held, used_at, digest = self._found(keys, now), now, None
         self._say("read", len(held))
-        return Reading(held, len(keys), self._version, used_at)
+        return Reading(held, len(keys), self._version, used_at, digest)
 
     def _is_all(self, known: Reading, keys: Sequence[bytes]) -> bool:
         """Tell whether the keys hold what was read before, and nothing else."""

@@ -330,6 +330,7 @@ def _with_frontier(old: Baseline, tokens: int) -> Baseline:
         old.is_ledger_lost,
         old.tried,
         old.entries,
+        old.held,
     )
 
 

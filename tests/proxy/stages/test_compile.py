@@ -408,7 +408,7 @@ LOOP = [user("Read."), tool_use("t"), tool_result("t", "a log " * 99), assistant
     [
         (2, Prune(((0, b'"[gone]"'),)), "overflow_recovery", 2),
         (2, Fold(2, b"Notes.", 9), "overflow_recovery", 1),
-        (0, Append(b"B", (), 1), "sidecar_changed", 1),
+        (0, Append(b"B", (), 1), "ledger_changed", 1),
     ],
 )
 async def test_what_another_branch_recovered_is_told_from_an_unmeant_change(
@@ -438,4 +438,4 @@ async def test_a_block_behind_a_stub_is_no_part_of_a_recovery(told: Told) -> Non
     compiled = compile_call(later, both, runtime)
 
     assert compiled.verdict is not None
-    assert compiled.verdict.cause == "sidecar_changed"
+    assert compiled.verdict.cause == "ledger_changed"

@@ -1,4 +1,4 @@
-"""What the ledger puts out of a conversation that lives: ours, told from a fault."""
+"""Breaks of ours: what the ledger put out, another mode, and what is a fault."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
-from deuz_compiler import Append, Candidate, Operation
+from deuz_compiler import Append, Candidate, Operation, project
 from deuz_proxy.config.ledger import LedgerConfig
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.observe.events import RequestFinished
 from deuz_proxy.ports import Query
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.serving import new_id
+from deuz_proxy.stages import compile as compile_stage
 from deuz_proxy.stores.build import open_stores
 from deuz_proxy.stores.ledger_memory import MemoryLedger
 from deuz_testing.bodies import (
@@ -106,11 +108,28 @@ class Small:
         )
         return self
 
-    async def ask(self, questions: int) -> RequestFinished:
-        """Send the conversation up to its newest question; return what is told."""
+    def turn_to(self, mode: str) -> None:
+        """Take another mode, as a reload does; what is known stays."""
+        runtime = self.runtime
+        self.runtime = make_runtime(
+            make_config(mode=mode),
+            self.told,
+            sources=runtime.sources,
+            ledger=runtime.ledger,
+            tracker=runtime.tracker,
+            shared=runtime.shared,
+        )
+
+    async def ask(self, questions: int, *, branch: str = "") -> RequestFinished:
+        """Send the conversation up to its newest question; return what is told.
+
+        A branch has another answer to the question before.
+        """
         turns: list[Any] = []
         for number in range(questions):
             turns += [user(f"question {number}"), assistant(f"answer {number}")]
+        if branch:
+            turns[-3] = assistant(branch)
         talk = conversation(self.runtime) >> request(anthropic_body(turns[:-1]))
         talk <<= upstream_gets(lambda asked: True)
         await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
@@ -207,9 +226,7 @@ class Changing:
         ]
 
 
-async def test_a_change_while_the_ledger_holds_everything_is_a_fault(
-    told: Told,
-) -> None:
+async def test_a_ledger_that_holds_something_else_is_told_by_name(told: Told) -> None:
     async with AsyncExitStack() as stack:
         small = await Small(told, stack, "memory://").open()
         await small.ask(1)
@@ -220,7 +237,73 @@ async def test_a_change_while_the_ledger_holds_everything_is_a_fault(
 
         event = await small.ask(2)
 
-    assert told_break(event) == ("broken", "sidecar_changed", "sidecar", 1)
+    assert told_break(event) == ("broken", "ledger_changed", "sidecar", 0)
+
+
+@pytest.mark.parametrize("mode", ["compile", "shadow"])
+async def test_a_change_while_the_ledger_holds_what_it_held_is_a_fault(
+    told: Told, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The fault is one of laying out: it writes another text than the ledger holds."""
+
+    def project_wrongly(envelope: Any, operations: Any, *args: Any, **more: Any) -> Any:
+        other = {
+            turn: tuple(
+                replace(each, text=b"other") if isinstance(each, Append) else each
+                for each in held
+            )
+            for turn, held in operations.items()
+        }
+        return project(envelope, other, *args, **more)
+
+    async with AsyncExitStack() as stack:
+        small = await Small(told, stack, "memory://").open(mode=mode)
+        await small.ask(1)
+        # What stands is not laid out anew, but for one that nothing is known of.
+        small.turn_to(mode)
+        monkeypatch.setattr(compile_stage, "project", project_wrongly)
+
+        event = await small.ask(2)
+
+    if mode == "compile":
+        assert told_break(event) == ("broken", "sidecar_changed", "sidecar", 1)
+    else:
+        assert event.prediction is not None
+        assert event.prediction.cause == "sidecar_changed"
+
+
+async def test_a_branch_that_decides_anew_what_was_put_out_is_no_fault(
+    small: Small,
+) -> None:
+    await small.open(ttl_seconds=60)
+    for number in (1, 2, 3, 3):
+        await small.ask(number)
+    small.clock.move(61)
+
+    branch = await small.ask(4, branch="another answer")
+    first = await small.ask(4)
+
+    assert told_break(branch) == EVICTED
+    # As many turns are held as there were, but they are decided otherwise.
+    assert told_break(first) == ("broken", "ledger_changed", "sidecar", 0)
+
+
+@pytest.mark.parametrize("other", ["observe", "shadow"])
+async def test_another_mode_breaks_once_and_is_no_fault(
+    small: Small, other: str
+) -> None:
+    await small.open()
+    await small.ask(1)
+    await small.ask(2)
+
+    small.turn_to(other)
+    away = [await small.ask(3), await small.ask(4)]
+    small.turn_to("compile")
+    back = [await small.ask(5), await small.ask(6)]
+
+    changed = ("broken", "mode_changed", "sidecar", 0)
+    assert [told_break(event) for event in away] == [changed, GOES_ON]
+    assert [told_break(event) for event in back] == [changed, GOES_ON]
 
 
 class Full:
