@@ -37,8 +37,6 @@ from deuz_proxy.observe.events import Compaction, Compile, Trace, UpstreamCall
 Headers = Sequence[tuple[bytes, bytes]]
 Lines = Mapping[bytes, bytes]
 Body = bytes | Spliced
-_COMPILING = ("shadow", "compile")
-
 ByTurn = Mapping[int, tuple[Operation, ...]]
 
 
@@ -104,7 +102,6 @@ class Letterhead:
 
     Its requests share it, and what was made of it: by the stage that admits, and by
     the upstream's side. Neither depends on the length, only on there being a body.
-
     One whose lines differ in some values from the connection's last one, as by a new
     trace id, has those `changes`, and in `earlier` what was made of that one.
     """
@@ -211,9 +208,8 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def is_compiled(self) -> bool:
         """Whether the request may get, or has got, something added or tried."""
-        if self.envelope is None or self.target.mode not in _COMPILING:
-            return False
-        return self.identity.is_known
+        is_due = self.target.mode in ("shadow", "compile")
+        return is_due and self.envelope is not None and self.identity.is_known
 
     @property
     def shared(self) -> Shared | None:
@@ -298,9 +294,8 @@ NOTHING_KNOWN = Known()
 class Compiled(msgspec.Struct, frozen=True):
     """The request as it will be sent. `pending` is committed once it is accepted.
 
-    `operations` are all that were applied, `own_cause` names a meant change of ours to
-    what was sent before. `shortened` made room ahead of an overflow. `tail_tokens` are
-    sent, but no part of the prefix. `tried` would have been sent in `compile`. What was
+    `operations` were applied, `shortened` made room ahead of an overflow. `tail_tokens`
+    are sent, but no part of the prefix; `tried` would have been, in `compile`. What was
     put back is `standing`, read from `reading`: read before, the surface is blank.
     """
 
@@ -316,7 +311,6 @@ class Compiled(msgspec.Struct, frozen=True):
     shortened: ByTurn = msgspec.field(default_factory=dict)
     compile: Compile | None = None
     compactions: tuple[Compaction, ...] = ()
-    own_cause: str | None = None
     is_ledger_lost: bool = False
     passthrough: str | None = None
     tail: Tail | None = None

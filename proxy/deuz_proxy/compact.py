@@ -120,7 +120,6 @@ async def _shortened(
         shortened=_changed(alone, known.operations),
         compile=compiled.compile,
         compactions=tell_layers(plan, fold, shorter, trigger="threshold"),
-        own_cause=OWN_CAUSE,
         is_ledger_lost=known.is_ledger_lost,
         passthrough=compiled.passthrough,
     )

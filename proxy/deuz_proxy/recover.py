@@ -177,7 +177,6 @@ def _condensed(
         compiled,
         pending=to_keep(pending, known),
         compile=told,
-        own_cause=OWN_CAUSE,
         is_ledger_lost=known.is_ledger_lost,
         passthrough=first.compiled.passthrough,
     )
