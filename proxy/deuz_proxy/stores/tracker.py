@@ -282,10 +282,8 @@ def _least_needed(nodes: Sequence[_Node]) -> int:
     The first stays: edits of early turns are recognised by it. So does the last: it is
     where the conversation stands.
     """
-    for at in range(1, len(nodes) - 1):
-        if not nodes[at].baselines:
-            return at
-    return 1
+    inner = range(1, len(nodes) - 1)
+    return next((at for at in inner if not nodes[at].baselines), 1)
 
 
 class _Texts:
