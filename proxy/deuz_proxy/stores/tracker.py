@@ -118,7 +118,9 @@ class Tracker:
         is_known = node is not None and node.key == newest
         # Equal requests under way together each looked like a new conversation.
         name = node.conversation if node and is_known else sighting.conversation
-        conversation = self._conversations.get(name) or self._begin(name)
+        conversation = self._conversations.get(name)
+        if conversation is None:
+            conversation = self._conversations[name] = _Conversation()
         self._conversations.move_to_end(name)
         if node is not None and not is_known:
             node.go_on()
@@ -252,10 +254,6 @@ class Tracker:
         )
         return Sighting(self._new_id(), is_side_call=is_probe or is_apart)
 
-    def _begin(self, name: str) -> _Conversation:
-        conversation = self._conversations[name] = _Conversation()
-        return conversation
-
     def _add(self, conversation: _Conversation, node: _Node) -> None:
         """Take a place that is new for the conversation's last one."""
         nodes = conversation.nodes
@@ -282,8 +280,10 @@ def _least_needed(nodes: Sequence[_Node]) -> int:
     The first stays: edits of early turns are recognised by it. So does the last: it is
     where the conversation stands.
     """
-    inner = range(1, len(nodes) - 1)
-    return next((at for at in inner if not nodes[at].baselines), 1)
+    for at in range(1, len(nodes) - 1):
+        if not nodes[at].baselines:
+            return at
+    return 1
 
 
 class _Texts:
