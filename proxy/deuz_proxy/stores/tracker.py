@@ -118,9 +118,7 @@ class Tracker:
         is_known = node is not None and node.key == newest
         # Equal requests under way together each looked like a new conversation.
         name = node.conversation if node and is_known else sighting.conversation
-        conversation = self._conversations.get(name)
-        if conversation is None:
-            conversation = self._conversations[name] = _Conversation()
+        conversation = self._conversations.get(name) or self._begin(name)
         self._conversations.move_to_end(name)
         if node is not None and not is_known:
             node.go_on()
@@ -253,6 +251,9 @@ class Tracker:
             for name in ("tools", "system")
         )
         return Sighting(self._new_id(), is_side_call=is_probe or is_apart)
+
+    def _begin(self, name: str) -> _Conversation:
+        return self._conversations.setdefault(name, _Conversation())
 
     def _add(self, conversation: _Conversation, node: _Node) -> None:
         """Take a place that is new for the conversation's last one."""
