@@ -10,7 +10,9 @@ Rules:
 """
 
 import asyncio
+import contextlib
 import math
+import os
 import select
 from collections.abc import AsyncIterator, Callable
 from typing import cast
@@ -22,7 +24,7 @@ from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.edge.http1_wire import AnswerHead, Head
 from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
 
-_WRITE_AHEAD_BYTES = 2**18
+_WRITE_AHEAD_BYTES = _READ_BYTES = 2**18
 _FIRST_FINAL, _CONTINUE = 200, 100
 
 
@@ -257,6 +259,8 @@ class Connection(asyncio.Protocol):
         """Take the end of the connection."""
         self._outlet.lose()
         self._leave(self)
+        if exc is not None and not self.is_tls:
+            self._read_last()
         self.fail(exc or ConnectionResetError())
 
     def pause_writing(self) -> None:
@@ -266,6 +270,15 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on: it has read."""
         self._outlet.resume()
+
+    def _read_last(self) -> None:
+        """Read what the kernel has: a write that fails ends the loop's own reading.
+
+        An upstream that refuses an upload early says so right before it hangs up.
+        """
+        with contextlib.suppress(OSError):
+            while data := os.read(self.descriptor, _READ_BYTES):
+                self.data_received(data)
 
     def _take_head(self, exchange: Exchange, data: bytes) -> None:
         alike = self._reader.read_alike(data, exchange) if not self._head.kept else None

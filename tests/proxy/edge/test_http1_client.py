@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import itertools
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -19,6 +21,7 @@ from deuz_testing.upstreams import Answer, Got, RawUpstream, answer_with, raw_up
 from deuz_testing.waiting import WAIT_SECONDS, until
 
 ON_BOTH_LOOPS = True
+RESET = struct.pack("ii", 1, 0)
 
 
 @asynccontextmanager
@@ -241,6 +244,31 @@ async def test_an_answer_before_the_end_of_the_request_is_handed_on(
         for _ in range(10):
             await asyncio.sleep(0)
         assert len(seen) == count
+
+
+async def test_what_was_said_before_a_reset_outlives_the_write_that_meets_it() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        accepted, _ = listener.accept()
+        accepted.recv(10)
+        accepted.sendall(b"HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\n\r\nno")
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        accepted.close()
+        # All of it is here now, but nobody has read it.
+        yield b"more"
+
+    upstreams = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        reply = await upstreams.send(
+            method="POST",
+            base=f"http://127.0.0.1:{listener.getsockname()[1]}",
+            path="/",
+            headers=(),
+            body=pieces(),
+        )
+
+        assert (reply.status, await read(reply)) == (413, b"no")
+    await upstreams.close()
 
 
 async def test_both_directions_flow_at_once() -> None:
