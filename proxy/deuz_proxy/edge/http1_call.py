@@ -176,6 +176,7 @@ class Http1Client:
         Raises:
             ConnectionResetError: the connection has ended.
         """
+        self._keep_or_end()
         lines = response_headers(headers)
         self._frame(status, lines)
         # With what is written in the same turn it makes one packet.
@@ -189,6 +190,7 @@ class Http1Client:
         Raises:
             ConnectionResetError: the connection has ended.
         """
+        self._keep_or_end()
         connection, request = self._connection, self._request
         asked = status, reason, request.is_old, self.is_kept
         if request.method != b"HEAD":
@@ -265,6 +267,13 @@ class Http1Client:
             connection.transport.abort()
         else:
             connection.sender.close()
+
+    def _keep_or_end(self) -> None:
+        """Decide whether the connection ends behind the answer, which has to say so.
+
+        It ends where the request is not whole by now: the rest of it may never come.
+        """
+        self._is_kept = self.is_kept and self._connection.is_whole
 
     def _frame(self, status: int, lines: Lines) -> None:
         """Decide how the body will end, and add the lines that say so."""

@@ -355,6 +355,28 @@ async def test_a_client_is_told_to_go_on_once_and_only_if_its_body_is_read() -> 
         assert await client.read_to_end() == b""
 
 
+@pytest.mark.parametrize("is_in_one", [False, True])
+async def test_an_answer_says_that_it_ends_the_connection_of_an_unread_body(
+    is_in_one: bool,
+) -> None:
+    async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
+        lines = [(b"Content-Length", b"2")]
+        if is_in_one:
+            client.start_with(401, "No", lines, b"no")
+        else:
+            client.start(401, "No", lines)
+            client.write(b"no")
+        client.finish()
+
+    whole = post("/", b"x" * 100)
+    async with serving(serve) as url, raw_client(url) as client:
+        for text, said in ((whole, []), (whole[:-50], [b"Connection: close"])):
+            await client.send(text)
+
+            assert (await client.read_answer()).lines == [b"Content-Length: 2", *said]
+        assert await client.read_to_end() == b""
+
+
 async def test_an_unread_body_that_is_here_does_not_cost_the_connection() -> None:
     async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
         await until(lambda: incoming._inbox.is_over)

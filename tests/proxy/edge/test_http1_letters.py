@@ -78,6 +78,7 @@ class Line:
         self.letters = Letters()
         self.outlet = SimpleNamespace(is_paused=False)
         self.is_last = self.has_begun = self.is_answered = False
+        self.is_whole = True
 
     def told(
         self, request: RequestHead, answer: tuple[int, str, Lines, bytes]
