@@ -24,7 +24,8 @@ from deuz_proxy.errors import BodyTooLarge
 
 Headers = Sequence[tuple[bytes, bytes]]
 
-_RESET = struct.pack("ii", 1, 0)
+# What the kernel says to the client when the connection ends.
+_END, _RESET = struct.pack("ii", 0, 0), struct.pack("ii", 1, 0)
 _FIRST_FINAL, _SWITCHED = 200, 101
 _BODYLESS = frozenset({204, 304})
 
@@ -149,6 +150,7 @@ class Http1Client:
         "_connection",
         "_has_body",
         "_is_chunked",
+        "_is_endless",
         "_is_kept",
         "_left_bytes",
         "_request",
@@ -160,6 +162,8 @@ class Http1Client:
         self._request = request
         self._has_body = True
         self._is_chunked = False
+        # Whether the end of the connection is the end of the answer.
+        self._is_endless = False
         # What is still to be written, where that was stated.
         self._left_bytes: int | None = None
         self._is_kept = request.is_kept_alive
@@ -248,6 +252,8 @@ class Http1Client:
             self._connection.sender.send(b"0\r\n\r\n")
         if self._left_bytes:
             self.abort()
+        if self._is_endless:
+            self._end_by(_END)
         self._connection.is_answered = True
 
     def abort(self) -> None:
@@ -259,11 +265,8 @@ class Http1Client:
         self._connection.is_answered = True
         self._is_kept = False
         connection = self._connection
-        is_silent = self._has_body and not self._is_chunked and self._left_bytes is None
-        if self.has_started and is_silent and not connection.transport.is_closing():
+        if self._is_endless and not connection.transport.is_closing():
             connection.sender.flush()
-            sock = connection.transport.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             connection.transport.abort()
         else:
             connection.sender.close()
@@ -286,12 +289,23 @@ class Http1Client:
                 self._left_bytes = int(stated)
             elif is_old:
                 self._is_kept = False
+                self._is_endless = True
+                # Whatever ends it before its end, be it with the process.
+                self._end_by(_RESET)
             else:
                 self._is_chunked = True
                 lines.append((b"Transfer-Encoding", b"chunked"))
         if self.is_kept == is_old:
             # Not what this version of HTTP takes for granted.
             lines.append((b"Connection", b"keep-alive" if is_old else b"close"))
+
+    def _end_by(self, how: bytes) -> None:
+        """Say how the kernel ends the connection."""
+        transport = self._connection.transport
+        # Of one that has ended, the descriptor may be another's.
+        if not transport.is_closing():
+            sock = transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, how)
 
     def _begun(self, status: int, reason: str, lines: Lines) -> bytes:
         self._check()

@@ -143,6 +143,29 @@ async def test_an_aborted_answer_looks_broken_to_every_client(text: bytes) -> No
         assert (await bytes_of(serve, text)).endswith(b"4\r\nsome\r\n")
 
 
+async def test_an_old_clients_answer_that_the_end_of_all_cuts_looks_broken() -> None:
+    async def serve(_: Http1Incoming, client: Http1Client) -> None:
+        client.start(200, "OK", [])
+        client.write(b"some")
+        await asyncio.Event().wait()
+
+    server = await make_http1_server(serve)
+    host, port = await server.listen("127.0.0.1", 0)
+    async with raw_client(f"http://{host}:{port}") as client:
+        await client.send(OLD)
+        await client.read_head()
+        await server.close(grace_seconds=0.01)
+
+        with pytest.raises(ConnectionResetError):
+            await client.read_to_end()
+
+
+async def test_an_old_clients_answer_of_any_length_ends_well() -> None:
+    large = b"x" * 3_000_000
+
+    assert (await bytes_of(answering(large), OLD)).endswith(b"\r\n\r\n" + large)
+
+
 async def test_an_answer_aborted_behind_its_head_shows_the_head() -> None:
     async def serve(_: Http1Incoming, client: Http1Client) -> None:
         client.start(200, "OK", [(b"Content-Length", b"3")])

@@ -61,6 +61,9 @@ class Wire:
     def is_closing(self) -> bool:
         return False
 
+    def get_extra_info(self, _: str) -> SimpleNamespace:
+        return SimpleNamespace(setsockopt=lambda *_: None)
+
     def write(self, data: bytes) -> None:
         self.sent += data
 
