@@ -242,6 +242,9 @@ class Connection(asyncio.Protocol):
             elif self._take_body(exchange, framing, data):
                 return
         except NotHttp as fault:
+            # However it was cut, the client gets what was well up to there.
+            if fault.taken:
+                exchange.inbox.put(fault.taken)
             self.fail(fault)
         self._waiter.wake()
 

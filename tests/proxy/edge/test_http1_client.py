@@ -97,8 +97,13 @@ ANSWERS = {
 }
 
 
-async def play(pieces: list[bytes]) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Return what comes out of a connection that gets these pieces and then ends."""
+async def play(
+    pieces: list[bytes], seen: list[bytes] | None = None
+) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Return what comes out of a connection that gets these pieces and then ends.
+
+    What came of the body is in `seen`, also where it breaks.
+    """
     loop = asyncio.get_running_loop()
     gone: list[Connection] = []
     connection = Connection("u", Turn(loop), enter=gone.append, leave=gone.append)
@@ -111,7 +116,10 @@ async def play(pieces: list[bytes]) -> tuple[int, list[tuple[bytes, bytes]], byt
     connection.connection_lost(None)
     answer = await connection.answer_head(exchange)
     reply = reply_of(connection, exchange, answer, gone.append)
-    return reply.status, list(reply.headers), await read(reply)
+    seen = [] if seen is None else seen
+    async for chunk in reply.chunks():
+        seen.append(chunk)
+    return reply.status, list(reply.headers), b"".join(seen)
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
@@ -145,6 +153,17 @@ async def test_every_beginning_of_an_answer_is_a_broken_one(kind: str) -> None:
     for end in range(len(text)):
         with pytest.raises(UpstreamBroken):
             await play([text[:end]])
+
+
+async def test_what_stands_ahead_of_a_break_comes_out_in_every_split() -> None:
+    text = ANSWERS["chunked"].replace(b"\r\n6\r\n", b"\r\nsix\r\n")
+
+    for at in range(len(text)):
+        seen: list[bytes] = []
+        with pytest.raises(UpstreamBroken):
+            await play([text[:at], text[at:]], seen)
+
+        assert b"".join(seen) == b"hello"
 
 
 @given(data=st.binary(max_size=120))
