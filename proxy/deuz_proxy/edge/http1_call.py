@@ -26,7 +26,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 # What the kernel says to the client when the connection ends.
 _END, _RESET = struct.pack("ii", 0, 0), struct.pack("ii", 1, 0)
-_FIRST_FINAL, _SWITCHED = 200, 101
+_CONTINUE, _SWITCHED, _FIRST_FINAL = 100, 101, 200
 _BODYLESS = frozenset({204, 304})
 
 
@@ -88,6 +88,7 @@ class Http1Incoming(msgspec.Struct, eq=False):
             self._invite()
             await self._inbox.wait()
             return b"".join(self._inbox.take_all())
+        self._invite()
         pieces: list[bytes] = []
         large: BytesIO | None = None
         length = 0
@@ -108,12 +109,11 @@ class Http1Incoming(msgspec.Struct, eq=False):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def stream_body(self) -> AsyncIterator[bytes]:
-        """Yield the body's bytes as they arrive.
+        """Yield the body's bytes as they arrive; whom they go to asks for them.
 
         Raises:
             RequestMalformed: its framing is broken.
         """
-        self._invite()
         async for piece in self._inbox.pieces():
             yield piece
 
@@ -122,9 +122,12 @@ class Http1Incoming(msgspec.Struct, eq=False):
             self._connection.sender.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def inform(self, status: int, reason: bytes, headers: Headers) -> None:
-        """Hand on an interim answer, unless the client cannot take it."""
+        """Hand on an interim answer, unless the client cannot take it, or need not."""
         connection = self._connection
         is_late = connection.has_begun or connection.transport.is_closing()
+        if status == _CONTINUE:
+            # Of a body that was read here, it was told already.
+            is_late |= self._inbox.is_over or not self._request.expects_continue
         if not (is_late or self._request.is_old or connection.outlet.is_paused):
             lines = response_headers(headers)
             connection.sender.send(head_bytes(status, reason, lines))

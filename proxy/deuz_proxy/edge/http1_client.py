@@ -3,8 +3,8 @@
 Rules:
 - One exchange at a time; the connection is kept only if request and answer were whole,
   the upstream keeps it, and not a byte more came.
-- Interim answers (102, 103) are handed on as they come, but for 100: who asked for that
-  was told already. 101 is one only where it was asked for.
+- Interim answers (100, 102, 103) are handed on as they come. 101 is one only where it
+  was asked for.
 - An answer may come, and end, before the request was sent: it is handed on.
 - An exchange that is given up ends its connection: half a request never looks whole.
 """
@@ -25,7 +25,7 @@ from deuz_proxy.edge.http1_wire import AnswerHead, Head
 from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
 
 _WRITE_AHEAD_BYTES = _READ_BYTES = 2**18
-_FIRST_FINAL, _CONTINUE = 200, 100
+_FIRST_FINAL = 200
 
 
 class Connection(asyncio.Protocol):
@@ -299,7 +299,7 @@ class Connection(asyncio.Protocol):
                 if not exchange.is_switch:
                     raise NotHttp("switched without being asked")
                 break
-            if exchange.inform and _CONTINUE < answer.status < _FIRST_FINAL:
+            if exchange.inform and answer.status < _FIRST_FINAL:
                 exchange.inform(answer.status, answer.reason, answer.lines)
         self._take_answer(exchange, answer, data)
 

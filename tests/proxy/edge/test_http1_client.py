@@ -198,7 +198,7 @@ async def test_every_event_comes_alone_and_at_once() -> None:
     assert got == events
 
 
-async def test_interim_answers_are_handed_on_but_for_the_first_kind() -> None:
+async def test_interim_answers_are_handed_on_to_who_wants_them() -> None:
     said = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n"
     said += b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     got: list[object] = []
@@ -215,7 +215,7 @@ async def test_interim_answers_are_handed_on_but_for_the_first_kind() -> None:
 
         assert (reply.status, unheard.status) == (200, 200)
         assert await read(reply) == await read(unheard) == b"ok"
-    assert got == [(103, b"Hints", [(b"Link", b"x")])]
+    assert got == [(100, b"Continue", []), (103, b"Hints", [(b"Link", b"x")])]
 
 
 async def test_a_switch_that_was_not_asked_for_is_broken() -> None:
