@@ -7,8 +7,6 @@ Rules:
 - What ends short of its framing looks broken.
 """
 
-import socket
-import struct
 from collections.abc import AsyncIterator, Sequence
 from io import BytesIO
 
@@ -24,8 +22,6 @@ from deuz_proxy.errors import BodyTooLarge
 
 Headers = Sequence[tuple[bytes, bytes]]
 
-# What the kernel says to the client when the connection ends.
-_END, _RESET = struct.pack("ii", 0, 0), struct.pack("ii", 1, 0)
 _CONTINUE, _SWITCHED, _FIRST_FINAL = 100, 101, 200
 _BODYLESS = frozenset({204, 304})
 
@@ -256,7 +252,7 @@ class Http1Client:
         if self._left_bytes:
             self.abort()
         if self._is_endless:
-            self._end_by(_END)
+            self._connection.sender.end_well()
         self._connection.is_answered = True
 
     def abort(self) -> None:
@@ -294,21 +290,13 @@ class Http1Client:
                 self._is_kept = False
                 self._is_endless = True
                 # Whatever ends it before its end, be it with the process.
-                self._end_by(_RESET)
+                self._connection.sender.break_at_end()
             else:
                 self._is_chunked = True
                 lines.append((b"Transfer-Encoding", b"chunked"))
         if self.is_kept == is_old:
             # Not what this version of HTTP takes for granted.
             lines.append((b"Connection", b"keep-alive" if is_old else b"close"))
-
-    def _end_by(self, how: bytes) -> None:
-        """Say how the kernel ends the connection."""
-        transport = self._connection.transport
-        # Of one that has ended, the descriptor may be another's.
-        if not transport.is_closing():
-            sock = transport.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, how)
 
     def _begun(self, status: int, reason: str, lines: Lines) -> bytes:
         self._check()

@@ -160,6 +160,23 @@ async def test_an_old_clients_answer_that_the_end_of_all_cuts_looks_broken() -> 
             await client.read_to_end()
 
 
+async def test_what_an_old_client_did_not_read_in_time_is_missed_by_it() -> None:
+    async def serve(_: Http1Incoming, client: Http1Client) -> None:
+        client.start(200, "OK", [])
+        client.write(b"x" * 20_000_000)
+        client.finish()
+
+    server = await make_http1_server(serve)
+    host, port = await server.listen("127.0.0.1", 0)
+    async with raw_client(f"http://{host}:{port}") as client:
+        await client.send(OLD)
+        await client.read_head()
+        await server.close(grace_seconds=0.01)
+
+        with pytest.raises(ConnectionResetError):
+            await client.read_to_end()
+
+
 async def test_an_old_clients_answer_of_any_length_ends_well() -> None:
     large = b"x" * 3_000_000
 
