@@ -8,7 +8,7 @@ from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.line import make_config, running_line
 from deuz_testing.raw_client import post, raw_client
 from deuz_testing.upstreams import OK, Got, raw_upstream
-from deuz_testing.waiting import WAIT_SECONDS
+from deuz_testing.waiting import WAIT_SECONDS, until
 
 pytestmark = pytest.mark.e2e
 ON_BOTH_LOOPS = True
@@ -60,6 +60,72 @@ async def test_a_client_that_expects_100_gets_one_and_the_hints() -> None:
 
         assert told == b"HTTP/1.1 100 Continue\r\n\r\n"
         assert await client.read_head() == HINTS
+        assert (await client.read_answer()).body == b"ok"
+
+
+UPLOAD = post("/v1/files", BODY, b"Expect: 100-continue")
+
+
+async def test_a_client_that_expects_100_is_asked_for_an_upload_by_its_upstream() -> (
+    None
+):
+    async def answer(got: Got) -> None:
+        await asyncio.wait_for(seen.wait(), WAIT_SECONDS)
+        await got.say(GO_ON)
+        await got.read_body()
+        await got.say(OK)
+
+    seen = asyncio.Event()
+    async with (
+        raw_upstream(answer) as upstream,
+        running_line(make_config(upstream.url)) as line,
+        raw_client(line.url) as client,
+    ):
+        await client.send(UPLOAD[: -len(BODY)])
+        await upstream.until_asked()
+        asking = asyncio.ensure_future(client.read_head())
+        seen.set()
+        told = await asking
+        await client.send(BODY)
+
+        assert told == GO_ON
+        assert (await client.read_answer()).body == b"ok"
+        assert upstream.last.body == BODY
+        assert upstream.last.header(b"expect") == [b"100-continue"]
+
+
+async def test_an_upload_that_is_refused_unasked_is_not_sent() -> None:
+    async def answer(got: Got) -> None:
+        await got.say(b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno")
+        # Whatever comes behind the head ends the wait.
+        rest.append(await got.reader.read(1))
+
+    rest: list[bytes] = []
+    async with (
+        raw_upstream(answer) as upstream,
+        running_line(make_config(upstream.url)) as line,
+        raw_client(line.url) as client,
+    ):
+        await client.send(UPLOAD[: -len(BODY)])
+        answered = await client.read_answer()
+
+        assert (answered.status, answered.body) == (401, b"no")
+        assert answered.lines[-1] == b"Connection: close"
+        await until(lambda: rest == [b""])
+
+
+async def test_who_does_not_wait_to_be_asked_for_an_upload_is_not_asked() -> None:
+    async def answer(got: Got) -> None:
+        await got.read_body()
+        await got.say(GO_ON + OK)
+
+    async with (
+        raw_upstream(answer) as upstream,
+        running_line(make_config(upstream.url)) as line,
+        raw_client(line.url) as client,
+    ):
+        await client.send(UPLOAD)
+
         assert (await client.read_answer()).body == b"ok"
 
 

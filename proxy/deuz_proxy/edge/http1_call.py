@@ -7,8 +7,6 @@ Rules:
 - What ends short of its framing looks broken.
 """
 
-import socket
-import struct
 from collections.abc import AsyncIterator, Sequence
 from io import BytesIO
 
@@ -24,8 +22,7 @@ from deuz_proxy.errors import BodyTooLarge
 
 Headers = Sequence[tuple[bytes, bytes]]
 
-_RESET = struct.pack("ii", 1, 0)
-_FIRST_FINAL, _SWITCHED = 200, 101
+_CONTINUE, _SWITCHED, _FIRST_FINAL = 100, 101, 200
 _BODYLESS = frozenset({204, 304})
 
 
@@ -87,6 +84,7 @@ class Http1Incoming(msgspec.Struct, eq=False):
             self._invite()
             await self._inbox.wait()
             return b"".join(self._inbox.take_all())
+        self._invite()
         pieces: list[bytes] = []
         large: BytesIO | None = None
         length = 0
@@ -107,12 +105,11 @@ class Http1Incoming(msgspec.Struct, eq=False):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def stream_body(self) -> AsyncIterator[bytes]:
-        """Yield the body's bytes as they arrive.
+        """Yield the body's bytes as they arrive; whom they go to asks for them.
 
         Raises:
             RequestMalformed: its framing is broken.
         """
-        self._invite()
         async for piece in self._inbox.pieces():
             yield piece
 
@@ -121,9 +118,12 @@ class Http1Incoming(msgspec.Struct, eq=False):
             self._connection.sender.send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def inform(self, status: int, reason: bytes, headers: Headers) -> None:
-        """Hand on an interim answer, unless the client cannot take it."""
+        """Hand on an interim answer, unless the client cannot take it, or need not."""
         connection = self._connection
         is_late = connection.has_begun or connection.transport.is_closing()
+        if status == _CONTINUE:
+            # Of a body that was read here, it was told already.
+            is_late |= self._inbox.is_over or not self._request.expects_continue
         if not (is_late or self._request.is_old or connection.outlet.is_paused):
             lines = response_headers(headers)
             connection.sender.send(head_bytes(status, reason, lines))
@@ -149,6 +149,7 @@ class Http1Client:
         "_connection",
         "_has_body",
         "_is_chunked",
+        "_is_endless",
         "_is_kept",
         "_left_bytes",
         "_request",
@@ -160,6 +161,8 @@ class Http1Client:
         self._request = request
         self._has_body = True
         self._is_chunked = False
+        # Whether the end of the connection is the end of the answer.
+        self._is_endless = False
         # What is still to be written, where that was stated.
         self._left_bytes: int | None = None
         self._is_kept = request.is_kept_alive
@@ -176,6 +179,7 @@ class Http1Client:
         Raises:
             ConnectionResetError: the connection has ended.
         """
+        self._keep_or_end()
         lines = response_headers(headers)
         self._frame(status, lines)
         # With what is written in the same turn it makes one packet.
@@ -189,6 +193,7 @@ class Http1Client:
         Raises:
             ConnectionResetError: the connection has ended.
         """
+        self._keep_or_end()
         connection, request = self._connection, self._request
         asked = status, reason, request.is_old, self.is_kept
         if request.method != b"HEAD":
@@ -246,6 +251,8 @@ class Http1Client:
             self._connection.sender.send(b"0\r\n\r\n")
         if self._left_bytes:
             self.abort()
+        if self._is_endless:
+            self._connection.sender.end_well()
         self._connection.is_answered = True
 
     def abort(self) -> None:
@@ -257,14 +264,18 @@ class Http1Client:
         self._connection.is_answered = True
         self._is_kept = False
         connection = self._connection
-        is_silent = self._has_body and not self._is_chunked and self._left_bytes is None
-        if self.has_started and is_silent and not connection.transport.is_closing():
+        if self._is_endless and not connection.transport.is_closing():
             connection.sender.flush()
-            sock = connection.transport.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             connection.transport.abort()
         else:
             connection.sender.close()
+
+    def _keep_or_end(self) -> None:
+        """Decide whether the connection ends behind the answer, which has to say so.
+
+        It ends where the request is not whole by now: the rest of it may never come.
+        """
+        self._is_kept = self.is_kept and self._connection.is_whole
 
     def _frame(self, status: int, lines: Lines) -> None:
         """Decide how the body will end, and add the lines that say so."""
@@ -277,6 +288,9 @@ class Http1Client:
                 self._left_bytes = int(stated)
             elif is_old:
                 self._is_kept = False
+                self._is_endless = True
+                # Whatever ends it before its end, be it with the process.
+                self._connection.sender.break_at_end()
             else:
                 self._is_chunked = True
                 lines.append((b"Transfer-Encoding", b"chunked"))

@@ -3,14 +3,16 @@
 Rules:
 - One exchange at a time; the connection is kept only if request and answer were whole,
   the upstream keeps it, and not a byte more came.
-- Interim answers (102, 103) are handed on as they come, but for 100: who asked for that
-  was told already. 101 is one only where it was asked for.
+- Interim answers (100, 102, 103) are handed on as they come. 101 is one only where it
+  was asked for.
 - An answer may come, and end, before the request was sent: it is handed on.
 - An exchange that is given up ends its connection: half a request never looks whole.
 """
 
 import asyncio
+import contextlib
 import math
+import os
 import select
 from collections.abc import AsyncIterator, Callable
 from typing import cast
@@ -22,8 +24,8 @@ from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.edge.http1_wire import AnswerHead, Head
 from deuz_proxy.errors import RequestMalformed, SidecarError, UpstreamBroken
 
-_WRITE_AHEAD_BYTES = 2**18
-_FIRST_FINAL, _CONTINUE = 200, 100
+_WRITE_AHEAD_BYTES = _READ_BYTES = 2**18
+_FIRST_FINAL = 200
 
 
 class Connection(asyncio.Protocol):
@@ -240,6 +242,9 @@ class Connection(asyncio.Protocol):
             elif self._take_body(exchange, framing, data):
                 return
         except NotHttp as fault:
+            # However it was cut, the client gets what was well up to there.
+            if fault.taken:
+                exchange.inbox.put(fault.taken)
             self.fail(fault)
         self._waiter.wake()
 
@@ -257,6 +262,8 @@ class Connection(asyncio.Protocol):
         """Take the end of the connection."""
         self._outlet.lose()
         self._leave(self)
+        if exc is not None and not self.is_tls:
+            self._read_last()
         self.fail(exc or ConnectionResetError())
 
     def pause_writing(self) -> None:
@@ -266,6 +273,15 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on: it has read."""
         self._outlet.resume()
+
+    def _read_last(self) -> None:
+        """Read what the kernel has: a write that fails ends the loop's own reading.
+
+        An upstream that refuses an upload early says so right before it hangs up.
+        """
+        with contextlib.suppress(OSError):
+            while data := os.read(self.descriptor, _READ_BYTES):
+                self.data_received(data)
 
     def _take_head(self, exchange: Exchange, data: bytes) -> None:
         alike = self._reader.read_alike(data, exchange) if not self._head.kept else None
@@ -283,7 +299,7 @@ class Connection(asyncio.Protocol):
                 if not exchange.is_switch:
                     raise NotHttp("switched without being asked")
                 break
-            if exchange.inform and _CONTINUE < answer.status < _FIRST_FINAL:
+            if exchange.inform and answer.status < _FIRST_FINAL:
                 exchange.inform(answer.status, answer.reason, answer.lines)
         self._take_answer(exchange, answer, data)
 

@@ -142,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def cut(self) -> None:
         """End it, whatever it does."""
-        self.transport.abort()
+        self.sender.abort()
         if self.task is not None:
             self.task.cancel()
 

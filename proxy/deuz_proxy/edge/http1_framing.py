@@ -22,7 +22,12 @@ MAX_TRAILER_BYTES = 65_536
 
 
 class NotHttp(Exception):
-    """These bytes are not what they should be. The message never holds any of them."""
+    """These bytes are not what they should be. The message never holds any of them.
+
+    `taken` is what came of a body ahead of them, in the same read.
+    """
+
+    taken = b""
 
 
 class Framing(Protocol):
@@ -100,7 +105,11 @@ class Chunked:
         if self._kept:
             data, self._kept = self._kept + data, b""
         pieces: list[bytes] = []
-        at = self._take_chunks(data, pieces)
+        try:
+            at = self._take_chunks(data, pieces)
+        except NotHttp as fault:
+            fault.taken = b"".join(pieces)
+            raise
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         return body, data[at:]
 

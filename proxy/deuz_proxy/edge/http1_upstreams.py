@@ -143,11 +143,11 @@ class Http1Upstreams:
         """
         origin = self._origin(base)
         verb, length = method.encode("latin-1"), _length_of(headers, body)
-        if length is not None and upgrade is None:
+        own = _switching(upgrade) | _expecting(headers, body)
+        if length is not None and not own:
             head = _outgoing(origin, verb, path, headers, letterhead).around(length)
         else:
-            own = _framing(length, body) | _switching(upgrade)
-            head = _written(origin, verb, path, headers, own)
+            head = _written(origin, verb, path, headers, own | _framing(length, body))
         while True:
             if self._sweeping is None:
                 raise UpstreamUnreachable(upstream=base)
@@ -328,6 +328,14 @@ def _framing(length: bytes | None, body: Body) -> dict[bytes, bytes]:
     if length is not None:
         return {b"content-length": length}
     return {} if body is None else {b"transfer-encoding": b"chunked"}
+
+
+def _expecting(headers: Headers, body: Body) -> dict[bytes, bytes]:
+    """Return the line of a client that sends its body once it is asked for."""
+    if body is None or isinstance(body, _HERE):
+        return {}
+    stated = header(headers, b"expect") or b""
+    return {b"expect": stated} if stated.lower() == b"100-continue" else {}
 
 
 def _switching(upgrade: bytes | None) -> dict[bytes, bytes]:

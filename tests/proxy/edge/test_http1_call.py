@@ -143,6 +143,46 @@ async def test_an_aborted_answer_looks_broken_to_every_client(text: bytes) -> No
         assert (await bytes_of(serve, text)).endswith(b"4\r\nsome\r\n")
 
 
+async def test_an_old_clients_answer_that_the_end_of_all_cuts_looks_broken() -> None:
+    async def serve(_: Http1Incoming, client: Http1Client) -> None:
+        client.start(200, "OK", [])
+        client.write(b"some")
+        await asyncio.Event().wait()
+
+    server = await make_http1_server(serve)
+    host, port = await server.listen("127.0.0.1", 0)
+    async with raw_client(f"http://{host}:{port}") as client:
+        await client.send(OLD)
+        await client.read_head()
+        await server.close(grace_seconds=0.01)
+
+        with pytest.raises(ConnectionResetError):
+            await client.read_to_end()
+
+
+async def test_what_an_old_client_did_not_read_in_time_is_missed_by_it() -> None:
+    async def serve(_: Http1Incoming, client: Http1Client) -> None:
+        client.start(200, "OK", [])
+        client.write(b"x" * 20_000_000)
+        client.finish()
+
+    server = await make_http1_server(serve)
+    host, port = await server.listen("127.0.0.1", 0)
+    async with raw_client(f"http://{host}:{port}") as client:
+        await client.send(OLD)
+        await client.read_head()
+        await server.close(grace_seconds=0.01)
+
+        with pytest.raises(ConnectionResetError):
+            await client.read_to_end()
+
+
+async def test_an_old_clients_answer_of_any_length_ends_well() -> None:
+    large = b"x" * 3_000_000
+
+    assert (await bytes_of(answering(large), OLD)).endswith(b"\r\n\r\n" + large)
+
+
 async def test_an_answer_aborted_behind_its_head_shows_the_head() -> None:
     async def serve(_: Http1Incoming, client: Http1Client) -> None:
         client.start(200, "OK", [(b"Content-Length", b"3")])
@@ -352,6 +392,28 @@ async def test_a_client_is_told_to_go_on_once_and_only_if_its_body_is_read() -> 
         await client.send(b"POST /not HTTP/1.1\r\n" + expecting)
         assert (await client.read_answer()).status == 200
         # Nobody knows whether the body will come: the connection cannot go on.
+        assert await client.read_to_end() == b""
+
+
+@pytest.mark.parametrize("is_in_one", [False, True])
+async def test_an_answer_says_that_it_ends_the_connection_of_an_unread_body(
+    is_in_one: bool,
+) -> None:
+    async def serve(incoming: Http1Incoming, client: Http1Client) -> None:
+        lines = [(b"Content-Length", b"2")]
+        if is_in_one:
+            client.start_with(401, "No", lines, b"no")
+        else:
+            client.start(401, "No", lines)
+            client.write(b"no")
+        client.finish()
+
+    whole = post("/", b"x" * 100)
+    async with serving(serve) as url, raw_client(url) as client:
+        for text, said in ((whole, []), (whole[:-50], [b"Connection: close"])):
+            await client.send(text)
+
+            assert (await client.read_answer()).lines == [b"Content-Length: 2", *said]
         assert await client.read_to_end() == b""
 
 

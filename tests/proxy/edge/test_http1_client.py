@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import itertools
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -19,6 +21,7 @@ from deuz_testing.upstreams import Answer, Got, RawUpstream, answer_with, raw_up
 from deuz_testing.waiting import WAIT_SECONDS, until
 
 ON_BOTH_LOOPS = True
+RESET = struct.pack("ii", 1, 0)
 
 
 @asynccontextmanager
@@ -94,8 +97,13 @@ ANSWERS = {
 }
 
 
-async def play(pieces: list[bytes]) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Return what comes out of a connection that gets these pieces and then ends."""
+async def play(
+    pieces: list[bytes], seen: list[bytes] | None = None
+) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Return what comes out of a connection that gets these pieces and then ends.
+
+    What came of the body is in `seen`, also where it breaks.
+    """
     loop = asyncio.get_running_loop()
     gone: list[Connection] = []
     connection = Connection("u", Turn(loop), enter=gone.append, leave=gone.append)
@@ -108,7 +116,10 @@ async def play(pieces: list[bytes]) -> tuple[int, list[tuple[bytes, bytes]], byt
     connection.connection_lost(None)
     answer = await connection.answer_head(exchange)
     reply = reply_of(connection, exchange, answer, gone.append)
-    return reply.status, list(reply.headers), await read(reply)
+    seen = [] if seen is None else seen
+    async for chunk in reply.chunks():
+        seen.append(chunk)
+    return reply.status, list(reply.headers), b"".join(seen)
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
@@ -144,6 +155,17 @@ async def test_every_beginning_of_an_answer_is_a_broken_one(kind: str) -> None:
             await play([text[:end]])
 
 
+async def test_what_stands_ahead_of_a_break_comes_out_in_every_split() -> None:
+    text = ANSWERS["chunked"].replace(b"\r\n6\r\n", b"\r\nsix\r\n")
+
+    for at in range(len(text)):
+        seen: list[bytes] = []
+        with pytest.raises(UpstreamBroken):
+            await play([text[:at], text[at:]], seen)
+
+        assert b"".join(seen) == b"hello"
+
+
 @given(data=st.binary(max_size=120))
 @settings(deadline=None)
 def test_garbage_breaks_the_answer_and_nothing_else(data: bytes) -> None:
@@ -176,7 +198,7 @@ async def test_every_event_comes_alone_and_at_once() -> None:
     assert got == events
 
 
-async def test_interim_answers_are_handed_on_but_for_the_first_kind() -> None:
+async def test_interim_answers_are_handed_on_to_who_wants_them() -> None:
     said = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n"
     said += b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     got: list[object] = []
@@ -193,7 +215,7 @@ async def test_interim_answers_are_handed_on_but_for_the_first_kind() -> None:
 
         assert (reply.status, unheard.status) == (200, 200)
         assert await read(reply) == await read(unheard) == b"ok"
-    assert got == [(103, b"Hints", [(b"Link", b"x")])]
+    assert got == [(100, b"Continue", []), (103, b"Hints", [(b"Link", b"x")])]
 
 
 async def test_a_switch_that_was_not_asked_for_is_broken() -> None:
@@ -241,6 +263,31 @@ async def test_an_answer_before_the_end_of_the_request_is_handed_on(
         for _ in range(10):
             await asyncio.sleep(0)
         assert len(seen) == count
+
+
+async def test_what_was_said_before_a_reset_outlives_the_write_that_meets_it() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"some"
+        accepted, _ = listener.accept()
+        accepted.recv(10)
+        accepted.sendall(b"HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\n\r\nno")
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        accepted.close()
+        # All of it is here now, but nobody has read it.
+        yield b"more"
+
+    upstreams = await Http1Upstreams(connect_seconds=30, idle_seconds=30).open()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        reply = await upstreams.send(
+            method="POST",
+            base=f"http://127.0.0.1:{listener.getsockname()[1]}",
+            path="/",
+            headers=(),
+            body=pieces(),
+        )
+
+        assert (reply.status, await read(reply)) == (413, b"no")
+    await upstreams.close()
 
 
 async def test_both_directions_flow_at_once() -> None:

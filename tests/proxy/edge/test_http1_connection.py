@@ -44,6 +44,9 @@ class Pipe(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.is_ended
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         self.is_reading_now = False
 

@@ -61,6 +61,9 @@ class Wire:
     def is_closing(self) -> bool:
         return False
 
+    def get_extra_info(self, _: str) -> SimpleNamespace:
+        return SimpleNamespace(setsockopt=lambda *_: None)
+
     def write(self, data: bytes) -> None:
         self.sent += data
 
@@ -78,6 +81,7 @@ class Line:
         self.letters = Letters()
         self.outlet = SimpleNamespace(is_paused=False)
         self.is_last = self.has_begun = self.is_answered = False
+        self.is_whole = True
 
     def told(
         self, request: RequestHead, answer: tuple[int, str, Lines, bytes]

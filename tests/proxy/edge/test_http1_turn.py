@@ -1,6 +1,7 @@
 """What is sent in one turn goes out together, in order, and is not left behind."""
 
 import asyncio
+import struct
 from typing import cast
 
 import pytest
@@ -18,6 +19,9 @@ class Wire:
     def __init__(self) -> None:
         self.writes: list[bytes] = []
         self.is_ended = False
+        self.waiting_bytes = 0
+        # Whether the kernel was told to reset, each time that it was told.
+        self.resets: list[bool] = []
 
     def is_closing(self) -> bool:
         return self.is_ended
@@ -31,6 +35,17 @@ class Wire:
 
     def close(self) -> None:
         self.is_ended = True
+
+    abort = close
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting_bytes
+
+    def get_extra_info(self, _: str) -> "Wire":
+        return self
+
+    def setsockopt(self, _level: int, _name: int, how: bytes) -> None:
+        self.resets.append(struct.unpack("ii", how) == (1, 0))
 
 
 def sender(turn: Turn) -> tuple[Sender, Wire]:
@@ -127,6 +142,33 @@ async def test_what_is_held_leaves_before_the_connection_is_closed() -> None:
 
     assert wire.writes == [b"answer"]
     assert wire.is_ended
+
+
+@pytest.mark.parametrize(
+    ("waiting_bytes", "is_closed", "resets"),
+    [(0, False, []), (1, False, [True]), (1, True, [True])],
+)
+async def test_a_connection_that_is_cut_ahead_of_what_waits_is_reset(
+    waiting_bytes: int, is_closed: bool, resets: list[bool]
+) -> None:
+    sending, wire = sender(Turn(asyncio.get_running_loop()))
+    wire.waiting_bytes, wire.is_ended = waiting_bytes, is_closed
+
+    sending.abort()
+
+    assert wire.is_ended
+    assert wire.resets == resets
+
+
+async def test_how_a_connection_ends_is_said_only_while_it_has_not() -> None:
+    sending, wire = sender(Turn(asyncio.get_running_loop()))
+
+    sending.break_at_end()
+    sending.end_well()
+    sending.close()
+    sending.break_at_end()
+
+    assert wire.resets == [True, False]
 
 
 async def test_behind_its_end_nothing_is_sent() -> None:
