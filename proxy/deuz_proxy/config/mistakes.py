@@ -38,7 +38,8 @@ def blame_all(
 def _place(document: Document, location: Sequence[str | int]) -> Place:
     """Drop the tags of unions: they are steps of the model, not of the file.
 
-    A mistake in a key comes with a last step `[key]`, which is dropped as well.
+    A mistake in a key comes with a last step `[key]`, which is dropped as well, and one
+    of a whole section in a union ends with the section's tag.
     """
     place: Place = ()
     for step in location[:-1]:
@@ -46,7 +47,10 @@ def _place(document: Document, location: Sequence[str | int]) -> Place:
         is_inside = isinstance(here, list) or (isinstance(here, dict) and step in here)
         if is_inside:
             place = (*place, step)
-    return place if location[-1:] == ("[key]",) else (*place, *location[-1:])
+    here = document.at(place)
+    is_tag = isinstance(here, dict) and location[-1:] == (here.get("type"),)
+    is_dropped = is_tag or location[-1:] == ("[key]",)
+    return place if is_dropped else (*place, *location[-1:])
 
 
 def _words(error: ErrorDetails, schema: Mapping[str, Any]) -> str:

@@ -188,7 +188,7 @@ class McpSource(Section):
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
         if bool(self.command) == (self.url is not None):
-            raise ValueError("needs a command or a url (allowed: one of them)")
+            raise ValueError("needs a command or a url (allowed: exactly one)")
         if self.resources == (self.tool is not None):
-            raise ValueError("needs a tool or resources: true (allowed: one of them)")
+            raise ValueError("needs a tool or resources: true (allowed: exactly one)")
         return self

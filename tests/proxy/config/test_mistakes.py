@@ -52,6 +52,15 @@ def test_the_step_for_a_type_is_no_part_of_the_place() -> None:
     assert place == ("context", "sources", 0, "records", 0, "priority")
 
 
+def test_a_section_that_breaks_its_own_rule_is_blamed_without_its_type() -> None:
+    both = "{type: mcp, command: [npx], url: 'http://m.example/mcp', tool: search}"
+
+    assert only_mistake(f"context: {{sources: [{both}]}}") == (
+        ("context", "sources", 0),
+        "needs a command or a url (allowed: exactly one)",
+    )
+
+
 def test_a_key_that_breaks_its_rule_is_blamed_itself() -> None:
     assert only_mistake("upstreams: {'a/b': {url: http://h}}")[0] == (
         "upstreams",
