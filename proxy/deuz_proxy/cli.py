@@ -116,7 +116,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         type=worker_count,
         default=1,
         metavar="N",
-        help="processes that serve, at most one a core (default: 1)",
+        help="processes that serve, 1 to 64; more than cores gain nothing (default: 1)",
     )
     run.set_defaults(command=_run)
 
