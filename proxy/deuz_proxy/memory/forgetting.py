@@ -101,7 +101,10 @@ class Memory:
         """
         forgotten = 0
         for store in (self.records, *self._others()):
-            while page := await store.page(scope, after="", limit=_PAGE, now=-math.inf):
+            ids: Sequence[str] | None = None
+            # Once more than there are pages: what expired may have left something.
+            while ids is None or ids:
+                page = await store.page(scope, after="", limit=_PAGE, now=-math.inf)
                 ids = [record.id for record in page]
                 forgotten += await store.drop(scope, ids, now=self.clock())
         return Forgotten(forgotten, await self._redact(scope, _Any()))

@@ -157,8 +157,8 @@ class MemoryFile:
                 dropped += self._drop_rows("scope = ? AND id = ?", (scope, record_id))
                 key = dropped_key(scope, record_id)
                 self._execute("REPLACE INTO dropped VALUES (?, ?)", (key, now))
-        if dropped:
-            self._merge()
+        # Though nothing was there: what expired has left words in the index.
+        self._merge()
         return dropped
 
     def trim(self, scope: str, most_in_scope: int, most: int) -> int:

@@ -124,3 +124,18 @@ async def test_the_index_of_an_older_version_is_made_anew(tmp_path: Path) -> Non
     assert [h.record.id for h in hits] == ["s"]
     assert hits[0].score > 0.99
     await memory.close()
+
+
+@pytest.mark.parametrize("ids", [["r"], []])
+async def test_forgetting_what_had_expired_leaves_none_of_its_words_in_the_file(
+    tmp_path: Path, ids: list[str]
+) -> None:
+    memory = await opened(tmp_path / "m.db")
+    await memory.put("acme", Draft("r", CANARY, expires_at=NOW), now=1.0)
+    await memory.put("acme", Draft("s", "green"), now=NOW)
+
+    await memory.drop("acme", ids, now=NOW)
+
+    after = bytes_in(tmp_path)
+    assert [piece for piece in pieces_of(CANARY) if piece in after] == []
+    await memory.close()
