@@ -1,7 +1,8 @@
 """Conversations of the shared tracker in Redis or Valkey, each step as one script.
 
 Rules:
-- Everything expires by itself; an index by last use bounds their number.
+- Everything expires by itself; an index by last use bounds the number of conversations,
+  another one the bytes of texts. Who saves a conversation uses its texts.
 - A place may outlive its conversation: it then leads nowhere.
 """
 
@@ -9,7 +10,13 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from deuz_proxy.stores.conversations import MOST_CONVERSATIONS, Ask, Found, Save
+from deuz_proxy.stores.conversations import (
+    MOST_CONVERSATIONS,
+    MOST_TEXT_BYTES,
+    Ask,
+    Found,
+    Save,
+)
 from deuz_proxy.stores.redis_server import RedisServer
 
 _FIND = """
@@ -62,7 +69,7 @@ redis.call('PEXPIRE', conversation, live)
 redis.call('ZADD', KEYS[1], now, name)
 redis.call('PEXPIRE', KEYS[1], live)
 if session ~= '' then redis.call('SET', prefix .. 's:' .. session, name, 'PX', live) end
-local at = 12
+local most_text, at = tonumber(ARGV[12]), 13
 for _ = 1, tonumber(ARGV[10]) do
   redis.call('SET', prefix .. 'p:' .. ARGV[at], name, 'PX', live)
   at = at + 1
@@ -72,9 +79,41 @@ for _ = 1, tonumber(ARGV[11]) do
   if redis.call('GET', place) == name then redis.call('DEL', place) end
   at = at + 1
 end
-for at = at, #ARGV, 2 do
-  redis.call('SET', prefix .. 't:' .. ARGV[at], ARGV[at + 1], 'PX', live)
+local texts, sizes, total = KEYS[2], KEYS[3], KEYS[4]
+local function drop(head)
+  redis.call('DECRBY', total, redis.call('HGET', sizes, head) or 0)
+  redis.call('HDEL', sizes, head)
+  redis.call('ZREM', texts, head)
+  redis.call('DEL', prefix .. 't:' .. head)
 end
+for at = at, #ARGV, 2 do
+  drop(ARGV[at])
+  redis.call('SET', prefix .. 't:' .. ARGV[at], ARGV[at + 1], 'PX', live)
+  redis.call('HSET', sizes, ARGV[at], #ARGV[at + 1])
+  redis.call('ZADD', texts, now, ARGV[at])
+  redis.call('INCRBY', total, #ARGV[at + 1])
+end
+at = 1
+while at <= #heads do
+  local size = string.byte(heads, at)
+  local head = string.sub(heads, at + 1, at + size)
+  if redis.call('PEXPIRE', prefix .. 't:' .. head, live) == 1 then
+    redis.call('ZADD', texts, 'XX', now, head)
+  end
+  at = at + 1 + size
+end
+local gone = tonumber(now) - live / 1000
+for _, head in ipairs(
+  redis.call('ZRANGEBYSCORE', texts, '-inf', gone, 'LIMIT', 0, 100)
+) do drop(head) end
+for _ = 1, 100 do
+  if tonumber(redis.call('GET', total) or 0) <= most_text then break end
+  local oldest = redis.call('ZRANGE', texts, 0, 0)[1]
+  -- The server has dropped the index: what it was of expires.
+  if not oldest then redis.call('DEL', sizes, total) break end
+  drop(oldest)
+end
+for _, key in ipairs({texts, sizes, total}) do redis.call('PEXPIRE', key, live) end
 for _ = 1, 100 do
   if redis.call('ZCARD', KEYS[1]) <= most then break end
   local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
@@ -92,6 +131,8 @@ class RedisConversations:
         self._server = server
         self._prefix = server.key(b"")
         self._index = [server.key(b"conversations")]
+        texts = (b"texts", b"textsizes", b"textbytes")
+        self._saved = [*self._index, *map(server.key, texts)]
 
     async def find(self, ask: Ask, *, oldest: float) -> Found | None:
         """Return the conversation of a history, if it was used since."""
@@ -127,10 +168,11 @@ class RedisConversations:
             MOST_CONVERSATIONS,
             len(save.places),
             len(save.gone),
+            MOST_TEXT_BYTES,
         ]
         texts = chain.from_iterable(save.texts)
         rest = [*save.places, *save.gone, *texts]
-        return bool(await self._server.run(_SAVE, self._index, [*head, *rest]))
+        return bool(await self._server.run(_SAVE, self._saved, [*head, *rest]))
 
 
 def _joined(heads: Sequence[bytes]) -> bytes:

@@ -39,7 +39,7 @@ async def test_everything_that_is_saved_expires(
 
     names = client.keys("deuz:1:*")
     assert isinstance(names, list)
-    assert len(names) == 5
+    assert len(names) == 8
     assert all(0 < client.ttl(name) <= 60 for name in names)
     await server.close()
 
