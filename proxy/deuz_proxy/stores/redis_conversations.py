@@ -3,7 +3,8 @@
 Rules:
 - Everything expires by itself; an index by last use bounds the number of conversations,
   another one the bytes of texts. Who saves a conversation uses its texts.
-- A place may outlive its conversation: it then leads nowhere.
+- A conversation that is put out takes along what leads to it. A place that the server
+  keeps for longer than its conversation leads nowhere.
 """
 
 from collections.abc import Sequence
@@ -60,25 +61,61 @@ _SAVE = """
 local prefix, name, stamp, now, live = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local heads, sealed, session, most = ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
 local conversation = prefix .. 'c:' .. name
-local held = redis.call('HGET', conversation, 'stamp')
-if held and held ~= stamp then return 0 end
+local held = redis.call('HMGET', conversation, 'stamp', 'leading')
+if held[1] and held[1] ~= stamp then return 0 end
 redis.call(
   'HSET', conversation, 'stamp', stamp + 1, 'heads', heads, 'sealed', sealed
 )
+-- Keys that lead here, in the order in which they came to.
+local order, leads = {}, {}
+local function lead(key)
+  order[#order + 1] = key
+  leads[key] = true
+end
+local function each(packed, visit)
+  local at = 1
+  while packed and at <= #packed do
+    local size = string.byte(packed, at)
+    visit(string.sub(packed, at + 1, at + size))
+    at = at + 1 + size
+  end
+end
+each(held[2], lead)
 redis.call('PEXPIRE', conversation, live)
 redis.call('ZADD', KEYS[1], now, name)
 redis.call('PEXPIRE', KEYS[1], live)
-if session ~= '' then redis.call('SET', prefix .. 's:' .. session, name, 'PX', live) end
+if session ~= '' then
+  redis.call('SET', prefix .. 's:' .. session, name, 'PX', live)
+  lead('s:' .. session)
+end
 local most_text, at = tonumber(ARGV[12]), 13
 for _ = 1, tonumber(ARGV[10]) do
   redis.call('SET', prefix .. 'p:' .. ARGV[at], name, 'PX', live)
+  lead('p:' .. ARGV[at])
   at = at + 1
+end
+local function part(key, from)
+  if redis.call('GET', prefix .. key) == from then redis.call('DEL', prefix .. key) end
 end
 for _ = 1, tonumber(ARGV[11]) do
-  local place = prefix .. 'p:' .. ARGV[at]
-  if redis.call('GET', place) == name then redis.call('DEL', place) end
+  part('p:' .. ARGV[at], name)
+  leads['p:' .. ARGV[at]] = false
   at = at + 1
 end
+-- Some clients name another session in each request.
+local packed, sessions = '', 0
+for last = #order, 1, -1 do
+  local key = order[last]
+  local is_session = leads[key] and string.sub(key, 1, 2) == 's:'
+  if is_session then sessions = sessions + 1 end
+  if is_session and sessions > 4 then
+    part(key, name)
+  elseif leads[key] then
+    packed = string.char(#key) .. key .. packed
+  end
+  leads[key] = false
+end
+redis.call('HSET', conversation, 'leading', packed)
 local texts, sizes, total = KEYS[2], KEYS[3], KEYS[4]
 local function drop(head)
   redis.call('DECRBY', total, redis.call('HGET', sizes, head) or 0)
@@ -93,15 +130,11 @@ for at = at, #ARGV, 2 do
   redis.call('ZADD', texts, now, ARGV[at])
   redis.call('INCRBY', total, #ARGV[at + 1])
 end
-at = 1
-while at <= #heads do
-  local size = string.byte(heads, at)
-  local head = string.sub(heads, at + 1, at + size)
+each(heads, function(head)
   if redis.call('PEXPIRE', prefix .. 't:' .. head, live) == 1 then
     redis.call('ZADD', texts, 'XX', now, head)
   end
-  at = at + 1 + size
-end
+end)
 local gone = tonumber(now) - live / 1000
 for _, head in ipairs(
   redis.call('ZRANGEBYSCORE', texts, '-inf', gone, 'LIMIT', 0, 100)
@@ -118,6 +151,9 @@ for _ = 1, 100 do
   if redis.call('ZCARD', KEYS[1]) <= most then break end
   local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
   redis.call('ZREM', KEYS[1], oldest)
+  each(redis.call('HGET', prefix .. 'c:' .. oldest, 'leading'), function(key)
+    part(key, oldest)
+  end)
   redis.call('DEL', prefix .. 'c:' .. oldest)
 end
 return 1
