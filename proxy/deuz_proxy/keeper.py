@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from deuz_proxy.app import Addresses, Settings
 from deuz_proxy.config.context import FilesSource, SourceConfig
+from deuz_proxy.config.inside import TranscriptSource
 from deuz_proxy.config.ledger import MEMORY
 from deuz_proxy.config.load import load_config
 from deuz_proxy.config.memory import IN_PROCESS, SQLITE, memory_url
@@ -127,13 +128,17 @@ def shared_config(config: Config, folder: Path) -> Config:
     if memory == IN_PROCESS:
         url = f"{SQLITE}{folder / 'memory.db'}"
         changed["memory"] = config.memory.model_copy(update={"url": SecretStr(url)})
-    sources = tuple([_with_index(each, folder) for each in config.context.sources])
+    sources = tuple([_shared_source(each, folder) for each in config.context.sources])
     changed["context"] = config.context.model_copy(update={"sources": sources})
     return config.model_copy(update=changed)
 
 
-def _with_index(source: SourceConfig, folder: Path) -> SourceConfig:
-    """Return a source over files with an index that all processes share."""
+def _shared_source(source: SourceConfig, folder: Path) -> SourceConfig:
+    """Return a source that all processes share: its index, or what it keeps."""
+    if isinstance(source, TranscriptSource) and source.url == IN_PROCESS:
+        # What is forgotten is forgotten by the keeper, whichever worker was told it.
+        url = f"{SQLITE}{folder / f'transcript-{source.id}.db'}"
+        return source.model_copy(update={"url": url})
     if not isinstance(source, FilesSource) or source.index is not None:
         return source
     # By what is in it, so that a reload finds the one that it can go on with.

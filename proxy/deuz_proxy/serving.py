@@ -2,6 +2,7 @@
 
 Rules:
 - A reload builds a new runtime and swaps it as a whole; what fails leaves the old one.
+  Its sources are closed behind the requests that it began, which may still ask them.
 - Draining stops accepting, lets running requests finish within the grace, then ends.
 """
 
@@ -9,7 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
 from deuz_proxy.config.memory import memory_url
@@ -22,9 +23,10 @@ from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
 from deuz_proxy.edge.proxies import Proxies
 from deuz_proxy.edge.service import Service
+from deuz_proxy.errors import SidecarError
 from deuz_proxy.memory.forgetting import Forgettable, Memory
 from deuz_proxy.memory.working import WorkingMemory
-from deuz_proxy.observe.events import Listener, Trace
+from deuz_proxy.observe.events import FaultCaught, Listener, Trace
 from deuz_proxy.observe.trace import make_trace, sampler_named
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.sources.build import build_sources, make_breakers, transcripts_of
@@ -37,6 +39,8 @@ from deuz_proxy.stores.memory_build import MemoryStore, open_memory
 # A start waits so long for a folder that is not required. A reload waits to the end:
 # meanwhile the sources of before answer.
 _FOLDER_SECONDS = 2.0
+# Whoever is served for longer has asked its sources: what takes so long is an answer.
+_LEAVE_SECONDS = 30.0
 
 
 class Serving:
@@ -52,6 +56,7 @@ class Serving:
         self.runtime: Runtime
         self._server: Http1Server | None = None
         self._turn: Turn
+        self._tasks = asyncio.TaskGroup()
 
     async def open(self, notice: Listener) -> None:
         """Open every part but the socket.
@@ -60,6 +65,8 @@ class Serving:
             StoreUnusable: a store cannot be opened.
         """
         config, limits = self.config, self.config.limits
+        await self._tasks.__aenter__()
+        self._stack.push_async_callback(self._tasks.__aexit__, None, None, None)
         self._turn = Turn(asyncio.get_running_loop())
         upstreams = await Http1Upstreams(
             connect_seconds=limits.connect_seconds,
@@ -146,12 +153,24 @@ class Serving:
         old, self.runtime = self.runtime, runtime
         if self._server is not None:
             self._server.bounds = connection_bounds(runtime.config)
-        await self.drop(old)
+        self._tasks.create_task(self._retire(old))
 
     async def drop(self, runtime: Runtime) -> None:
         """Close what a runtime has of its own: it is not, or no more, in force."""
-        for source in runtime.sources:
-            await source.close()
+        # All of it, whichever of them fails.
+        async with AsyncExitStack() as closing:
+            for source in runtime.sources:
+                closing.push_async_callback(source.close)
+
+    async def _retire(self, old: Runtime) -> None:
+        """Close what a runtime had, behind those who are served with it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._service.left(old)
+        try:
+            await self.drop(old)
+        except Exception:  # noqa: BLE001  # It must not end what runs.
+            old.notice(FaultCaught("", "reload", SidecarError.code))
 
     def _transcripts(self) -> Iterable[Forgettable]:
         return transcripts_of(self.runtime.sources)

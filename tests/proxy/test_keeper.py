@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from deuz_proxy.config.memory import memory_url
 from deuz_proxy.edge.worker_channel import unpack_config
 from deuz_proxy.errors import ListenFailed
 from deuz_proxy.keeper import Keeper, running_keeper, shared_config
+from deuz_proxy.memory.records import Draft
 from deuz_proxy.observe.events import Event, WorkerEnded
+from deuz_proxy.serving import Serving
+from deuz_proxy.sources.build import transcripts_of
 from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.raw_client import ask, post
 from deuz_testing.upstreams import raw_upstream
@@ -170,6 +174,26 @@ def test_what_is_in_memory_becomes_files_of_the_folder(tmp_path: Path) -> None:
     assert file_of(shared.ledger.url) == tmp_path / "ledger.db"
     memory = memory_url(shared.memory, shared.ledger.url)
     assert file_of(memory) == tmp_path / "memory.db"
+
+
+async def test_what_was_said_to_a_worker_is_forgotten_by_the_keeper(
+    tmp_path: Path,
+) -> None:
+    text, said = "context: {sources: [{type: transcript}]}", "a" * 24
+    config = parse_config(text, name="x", folder=tmp_path, environ={})
+    shared = shared_config(config, tmp_path)
+    async with AsyncExitStack() as stack:
+        worker, keeper = Serving(shared, {}, stack), Serving(shared, {}, stack)
+        for each in (worker, keeper):
+            await each.open(lambda event: None)
+        (transcript,) = transcripts_of(worker.runtime.sources)
+        await transcript._past.put("default", Draft(said, "User: canary"), now=1.0)
+
+        assert keeper.runtime.memory is not None
+        forgotten = await keeper.runtime.memory.forget("default", [said])
+
+        assert forgotten.forgotten == 1
+        assert await transcript.page("default", after="", limit=9, now=1.0) == ()
 
 
 def test_processes_share_the_index_of_a_folder(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,13 +20,15 @@ from deuz_proxy.running import (
     run_command,
     run_until_stopped,
 )
-from deuz_testing.line import FixedSource
 from deuz_testing.raw_client import ask, request
 from deuz_testing.waiting import WAIT_SECONDS, until
 
 CONFIG = """
 listen: 127.0.0.1:0
 admin: {listen: "127.0.0.1:0"}
+"""
+UNUSABLE = """
+context: {sources: [{type: transcript, url: "sqlite:////no/such/past.db"}]}
 """
 HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -141,25 +142,23 @@ async def test_a_file_that_changes_while_it_starts_is_taken(tmp_path: Path) -> N
 async def test_a_reload_that_fails_in_another_way_leaves_what_runs(
     tmp_path: Path,
 ) -> None:
-    class Stuck(FixedSource):
-        async def close(self) -> None:
-            raise RuntimeError("secret")
-
     file = tmp_path / "deuz.yaml"
     file.write_text(CONFIG)
     told: list[str] = []
     look = asyncio.Event()
     look.set()
     async with running_app(Settings(file), {}) as app:
-        app.serving.runtime = replace(app.runtime, sources=(Stuck(),))
+        before = app.runtime
+        file.write_text(f"{CONFIG}\n{UNUSABLE}")
         watching = asyncio.ensure_future(
             _watch_config(app, ConfigFile(file), {}, look, told.append)
         )
         await until(lambda: bool(told))
         watching.cancel()
         await asyncio.wait((watching,))
+        assert app.runtime is before
 
-    assert told == ["config reload failed: RuntimeError"]
+    assert told == ["config reload failed: StoreUnusable"]
 
 
 async def test_once_told_to_stop_a_second_signal_is_not_held_back() -> None:

@@ -9,13 +9,22 @@ import pytest
 
 from deuz_proxy.config.load import load_config, parse_config
 from deuz_proxy.errors import ListenFailed, StoreUnusable
-from deuz_proxy.observe.events import Event
+from deuz_proxy.observe.events import Event, FaultCaught
 from deuz_proxy.serving import Serving, new_id, trace_maker
 from deuz_proxy.sources.build import transcripts_of
+from deuz_testing.bodies import anthropic_body, user
 from deuz_testing.line import FixedSource
-from deuz_testing.raw_client import ask, request
+from deuz_testing.raw_client import ask, raw_client, request
+from deuz_testing.waiting import until
 
 CONFIG = load_config(None, {})
+NOWHERE = parse_config(
+    "upstreams: {anthropic: {url: 'http://127.0.0.1:1', wire: anthropic}}",
+    name="f",
+    folder=Path(),
+    environ={},
+)
+BODY = anthropic_body([user("q")])
 
 
 async def test_two_share_one_address_where_both_say_so_and_not_where_one_does() -> None:
@@ -32,24 +41,59 @@ async def test_two_share_one_address_where_both_say_so_and_not_where_one_does() 
 
 async def test_what_was_prepared_is_in_force_only_once_it_is_taken() -> None:
     told: list[Event] = []
-    closed: list[str] = []
-
-    class Closing(FixedSource):
-        async def close(self) -> None:
-            closed.append("old")
-
+    source = FixedSource()
     async with AsyncExitStack() as stack:
         serving = Serving(CONFIG, {}, stack)
         await serving.open(told.append)
-        serving.runtime = old = replace(serving.runtime, sources=(Closing(),))
+        serving.runtime = old = replace(serving.runtime, sources=(source,))
         new = await serving.prepare(CONFIG.model_copy(update={"on_error": "closed"}))
-        assert (serving.runtime, closed) == (old, [])
+        assert (serving.runtime, source.is_closed) == (old, False)
 
         await serving.take(new)
 
         assert serving.runtime.config.on_error == "closed"
         assert serving.runtime.ledger is old.ledger
-        assert closed == ["old"]
+        await until(lambda: source.is_closed)
+
+
+async def test_sources_of_before_are_closed_behind_who_began_with_them() -> None:
+    source, text = FixedSource(), request("POST", "/v1/messages", BODY)
+    async with AsyncExitStack() as stack:
+        serving = Serving(NOWHERE, {}, stack)
+        await serving.open(lambda event: None)
+        serving.runtime = replace(serving.runtime, sources=(source,))
+        address = await serving.listen("127.0.0.1:0")
+        async with raw_client(f"http://{address}") as client:
+            await client.send(text[:-5])
+            await until(lambda: serving._service.in_flight == 1)
+
+            await serving.take(await serving.prepare(NOWHERE))
+            later = await ask(f"http://{address}", text)
+
+            assert (later.status, source.is_closed) == (502, False)
+            await client.send(text[-5:])
+            await client.read_answer()
+            await until(lambda: source.is_closed)
+
+
+async def test_a_source_that_cannot_be_closed_ends_nothing_and_hides_no_other() -> None:
+    class Hanging(FixedSource):
+        async def close(self) -> None:
+            raise TimeoutError
+
+    told: list[Event] = []
+    source = FixedSource()
+    async with AsyncExitStack() as stack:
+        serving = Serving(CONFIG, {}, stack)
+        await serving.open(told.append)
+        sources = (source, Hanging())
+        serving.runtime = replace(serving.runtime, sources=sources)
+
+        await serving.take(await serving.prepare(CONFIG))
+        await until(lambda: len(told) == 1)
+
+    assert source.is_closed
+    assert told == [FaultCaught("", "reload", "sidecar_fault")]
 
 
 async def test_it_tells_whom_it_was_given() -> None:

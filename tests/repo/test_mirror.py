@@ -20,6 +20,7 @@ MORE_THAN_ONE_MODULE = {
     "tests/proxy/edge/test_upstream.py": "the client half, as upstreams see it",
     "tests/proxy/test_binding_models.py": "models that bind thinking, by the line",
     "tests/proxy/test_second_pass.py": "recovery, where something is lost meanwhile",
+    "tests/proxy/memory/test_forgetting_races.py": "forgetting, where requests run",
     "tests/proxy/sources/test_ranking.py": "what searches find, and how it scores",
     "tests/proxy/stages/test_recall_sources.py": "recall, where sources misbehave",
     "tests/proxy/stages/test_compile_standing.py": "compile and settle: what stands",

@@ -7,6 +7,7 @@ Rules:
   has no name, is counted as one.
 """
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -34,18 +35,30 @@ class Service:
         self._current = current
         # By upstream: as many as the config names.
         self._silent_until: dict[str, float] = {}
-        self.in_flight = 0
+        # How many are served with a runtime, by its identity: they hold it.
+        self._served: dict[int, int] = {}
+        self._left: dict[int, asyncio.Event] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are being served."""
+        return sum(self._served.values())
+
+    async def left(self, runtime: Runtime) -> None:
+        """Return once nobody is served with this runtime."""
+        if id(runtime) in self._served:
+            await self._left.setdefault(id(runtime), asyncio.Event()).wait()
 
     async def __call__(self, incoming: Incoming, client: Client) -> None:
         """Serve one request; never raises but for the client's own leaving."""
         runtime = self._current()
-        self.in_flight += 1
+        self._served[id(runtime)] = self._served.get(id(runtime), 0) + 1
         try:
             await serve_call(incoming, client, runtime, Watch(runtime.monotonic))
         except Exception as fault:  # noqa: BLE001  # The last place to answer from.
             self._answer(incoming, client, runtime, as_sidecar_error(fault))
         finally:
-            self.in_flight -= 1
+            self._leave(id(runtime))
 
     def refuse(self, fault: SidecarError, asked: str | None) -> bytes:
         """Return the body that refuses what was not read, in the provider's shape."""
@@ -55,6 +68,13 @@ class Service:
                 target = resolve_target(self._current().config, asked)
                 api = target.api or target.family
         return error_body(api, status=fault.status, code=fault.code, message=str(fault))
+
+    def _leave(self, served: int) -> None:
+        self._served[served] -= 1
+        if not self._served[served]:
+            del self._served[served]
+            if (left := self._left.pop(served, None)) is not None:
+                left.set()
 
     def _answer(
         self,

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import socket
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from functools import partial
 
@@ -212,7 +212,8 @@ class _Slot:
         self.number = number
         self._notice = notice
         self._in_flight: Counter[str] = Counter()
-        self._answer: asyncio.Future[str | None] | None = None
+        # One for each question: a worker answers all of them, in this order.
+        self._asked: deque[asyncio.Future[str | None]] = deque()
         self._prepared: bytes | None = None
         self.process: asyncio.subprocess.Process | None = None
         self.channel: Channel | None = None
@@ -244,14 +245,16 @@ class _Slot:
             self.channel.send(message)
 
     def expect(self) -> "asyncio.Future[str | None]":
-        """Return what the next answer will be: None, or why not."""
-        self._answer = asyncio.get_running_loop().create_future()
-        return self._answer
+        """Return what the answer to what is asked now will be: None, or why not."""
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._asked.append(answer)
+        return answer
 
     def answer(self, reason: str | None) -> None:
-        """Settle what is expected; what nobody waits for is told if it is a refusal."""
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(reason)
+        """Settle what was asked first; told is a refusal that nobody waits for."""
+        expected = self._asked.popleft() if self._asked else None
+        if expected is not None and not expected.done():
+            expected.set_result(reason)
         elif reason is not None:
             _log.warning("worker %d did not take the config: %s", self.number, reason)
             self._notice(FaultCaught("", "reload", WorkerFailed.code))
@@ -266,6 +269,7 @@ class _Slot:
         """Let it put a config in force, prepared or not; return its answer to come."""
         if self._prepared is not config:
             self.send(Prepare(config))
+            self.expect().cancel()
         self.send(Take())
         self.config, self._prepared = config, None
         return self.expect()
@@ -290,9 +294,11 @@ class _Slot:
         self._failures += is_failure
         self._in_flight.clear()
         self.process = self.channel = None
-        if self._answer is not None and not self._answer.done():
-            # To prepare for is nothing: the next process begins with what is in force.
-            self._answer.set_result(None if self.is_listening else how)
+        for expected in self._asked:
+            if not expected.done():
+                # To prepare is nothing: the next process begins with what is in force.
+                expected.set_result(None if self.is_listening else how)
+        self._asked.clear()
         self.is_listening = False
 
     def kill(self) -> None:

@@ -90,7 +90,7 @@ class Memory:
         """
         forgotten = 0
         for store in (self.records, *self._others()):
-            forgotten += await store.drop(scope, ids, now=self.clock())
+            forgotten += await self._drop(store, scope, ids)
         return Forgotten(forgotten, await self._redact(scope, frozenset(ids)))
 
     async def forget_scope(self, scope: str) -> Forgotten:
@@ -101,10 +101,19 @@ class Memory:
         """
         forgotten = 0
         for store in (self.records, *self._others()):
-            while page := await store.page(scope, after="", limit=_PAGE, now=-math.inf):
+            ids: Sequence[str] | None = None
+            # Once more than there are pages: what expired may have left something.
+            while ids is None or ids:
+                page = await store.page(scope, after="", limit=_PAGE, now=-math.inf)
                 ids = [record.id for record in page]
-                forgotten += await store.drop(scope, ids, now=self.clock())
+                forgotten += await self._drop(store, scope, ids)
         return Forgotten(forgotten, await self._redact(scope, _Any()))
+
+    async def _drop(self, store: Forgettable, scope: str, ids: Sequence[str]) -> int:
+        """Remove records, and note that by a time at which they were gone."""
+        dropped = await store.drop(scope, ids, now=self.clock())
+        # Who began while they were being removed may have found them, too.
+        return dropped + await store.drop(scope, ids, now=self.clock())
 
     async def _redact(self, scope: str, ids: Container[str]) -> int:
         return await self._ledger.rewrite(
@@ -117,16 +126,21 @@ class Memory:
         Raises:
             StoreFailed: a store did not answer.
         """
+        while late := await self._late(committed, since):
+            # That is a commit, too: what was forgotten meanwhile would come back by it.
+            await self._ledger.commit(late)
+            committed = late
+
+    async def _late(self, committed: Commits, since: float) -> Commits:
+        """Return what of the commits is to be replaced, without what was forgotten."""
+        left = dict(committed)
         for scope, ids in _placed(committed.values()).items():
             gone: list[str] = []
             for store in (self.records, *self._others()):
                 gone += await store.dropped(scope, ids, since=since)
-            if gone:
-                late = {
-                    key: redact_operations(held, scope, gone)
-                    for key, held in committed.items()
-                }
-                await self._ledger.commit(late)
+            for key, held in left.items():
+                left[key] = redact_operations(held, scope, gone)
+        return {key: held for key, held in left.items() if held is not committed[key]}
 
 
 def _placed(

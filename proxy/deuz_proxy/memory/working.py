@@ -44,18 +44,20 @@ class WorkingMemory:
         Raises:
             StoreFailed: the store did not answer.
         """
-        now = self._clock()
-        if not self._is_in_use and now - self._looked_at >= _LOOK_SECONDS:
-            self._looked_at = now
+        if not self._is_in_use and not self._was_looked_at:
+            self._looked_at = self._clock()
             self._is_in_use = await self._notes.has_any()
         return self._is_in_use
 
     @property
     def is_known_empty(self) -> bool:
         """Whether there were no notes when the store was looked at, a moment ago."""
-        if self._is_in_use:
-            return False
-        return self._clock() - self._looked_at < _LOOK_SECONDS
+        return not self._is_in_use and self._was_looked_at
+
+    @property
+    def _was_looked_at(self) -> bool:
+        # The clock may be set back.
+        return 0 <= self._clock() - self._looked_at < _LOOK_SECONDS
 
     async def find(self, scope: str, key: str) -> Snapshot | None:
         """Return the notes under a key, if there are any.

@@ -47,14 +47,18 @@ async def build_sources(
     Raises:
         StoreUnusable: a store of what was said cannot be opened.
     """
-    return tuple(
-        [
-            await _build_files(each, folder_seconds)
-            if isinstance(each, FilesSource)
-            else await _build(each, records, open_past)
-            for each in config.context.sources
-        ]
-    )
+    built: list[Source] = []
+    # One that cannot be opened ends those that were: a reload goes on without them.
+    async with contextlib.AsyncExitStack() as opened:
+        for each in config.context.sources:
+            if isinstance(each, FilesSource):
+                source: Source = await _build_files(each, folder_seconds)
+            else:
+                source = await _build(each, records, open_past)
+            opened.push_async_callback(source.close)
+            built.append(source)
+        opened.pop_all()
+    return tuple(built)
 
 
 def make_breakers(config: Config, *, clock: Callable[[], float]) -> Breakers:

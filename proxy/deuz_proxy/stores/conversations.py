@@ -13,6 +13,9 @@ from typing import NamedTuple, Protocol
 LONGEST_TEXT_BYTES = 262_144
 """A longer system text or list of tools is not shared; its changes have no name."""
 
+MOST_TEXT_BYTES = 67_108_864
+"""Of all shared texts: one that has the time in it is another one in each request."""
+
 MOST_CONVERSATIONS = 10_000
 """As many as one process remembers."""
 

@@ -34,6 +34,7 @@ from deuz_proxy.stores.memory_terms import (
     terms_of,
     weigh_terms,
 )
+from deuz_proxy.stores.sqlite_entries import transaction
 
 VERSION = 2
 IN_PROCESS = ":memory:"
@@ -105,7 +106,7 @@ class MemoryFile:
     def put(self, scope: str, draft: Draft, now: float) -> Record:
         """Keep the record; an equal text keeps its revision."""
         digest = digest_text(draft.text)
-        with _Change(self._connection):
+        with transaction(self._connection):
             self._drop_rows("expires_at <= ?", (now,))
             held = self._execute(
                 "SELECT revision, digest FROM records WHERE scope = ? AND id = ?",
@@ -151,21 +152,21 @@ class MemoryFile:
     def drop(self, scope: str, ids: Sequence[str], now: float) -> int:
         """Remove records, and what the index holds of them."""
         dropped = 0
-        with _Change(self._connection):
+        with transaction(self._connection):
             self._execute("DELETE FROM dropped WHERE at < ?", (now - DROPPED_SECONDS,))
             for record_id in dict.fromkeys(ids):
                 dropped += self._drop_rows("scope = ? AND id = ?", (scope, record_id))
                 key = dropped_key(scope, record_id)
                 self._execute("REPLACE INTO dropped VALUES (?, ?)", (key, now))
-        if dropped:
-            self._merge()
+        # Though nothing was there: what expired has left words in the index.
+        self._merge()
         return dropped
 
     def trim(self, scope: str, most_in_scope: int, most: int) -> int:
         """Remove the oldest records over the bounds; return how many."""
         last = "SELECT row FROM records {} ORDER BY row DESC LIMIT 1 OFFSET ?"
         here, all_ = last.format("WHERE scope = ?"), last.format("")
-        with _Change(self._connection):
+        with transaction(self._connection):
             gone = self._drop_rows(
                 f"scope = ? AND row <= ({here})", (scope, scope, most_in_scope)
             )
@@ -194,7 +195,7 @@ class MemoryFile:
 
     def swap(self, scope: str, key: str, old: bytes | None, new: bytes | None) -> bool:
         """Put notes in the place of others; False: they are other ones."""
-        with _Change(self._connection):
+        with transaction(self._connection):
             if self.load(scope, key) != old:
                 return False
             self._execute("DELETE FROM notes WHERE scope = ? AND key = ?", (scope, key))
@@ -262,7 +263,7 @@ class MemoryFile:
         self._execute("INSERT INTO words (words) VALUES ('optimize')")
 
     def _build(self) -> None:
-        with _Change(self._connection):
+        with transaction(self._connection):
             (version,) = self._execute("PRAGMA user_version").fetchone()
             if version > VERSION:
                 raise sqlite3.DatabaseError(
@@ -276,20 +277,6 @@ class MemoryFile:
             for held in self._execute("SELECT row, scope, terms FROM records"):
                 self._index(*held)
             self._execute(f"PRAGMA user_version = {VERSION}")
-
-
-class _Change:
-    """A transaction: as a whole, or not at all."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK" if kind else "COMMIT")
 
 
 def _scoped(scope: str, terms: Iterable[str]) -> Sequence[str]:

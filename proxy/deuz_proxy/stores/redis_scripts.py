@@ -51,7 +51,8 @@ local refused, evicted = 0, 0
 local touched = tonumber(ARGV[8])
 for at = 9, 8 + 2 * touched, 2 do
   if redis.call('PEXPIRE', prefix .. ARGV[at], ARGV[6]) == 1 then
-    redis.call('ZADD', used, ARGV[at + 1], ARGV[at])
+    -- Another one may have noted a later use.
+    redis.call('ZADD', used, 'GT', ARGV[at + 1], ARGV[at])
   end
 end
 local old = redis.call('ZRANGEBYSCORE', used, '-inf', now - ttl, 'LIMIT', 0, 1000)

@@ -4,7 +4,8 @@ Rules:
 - It may be down at the start: then it is looked at again when it is asked.
 - What a newer version left is refused, at the start or when it turns up, and never
   written to. Older forms stay aside under keys of their own and expire.
-- A connection that died while idle costs one more try, within the same deadline.
+- A connection that died while idle costs one more try, within the same deadline. One
+  to a server that is written to no more is not kept: after a fail-over it would be.
 - Over TLS its certificate must be vouched for and name it; if not, it counts as down.
 """
 
@@ -106,7 +107,12 @@ class RedisServer:
         known = self._scripts.get(script)
         if known is None:
             known = self._scripts[script] = self._client.register_script(script)
-        return await known(keys=keys, args=arguments)
+        try:
+            return await known(keys=keys, args=arguments)
+        except ReadOnlyError:
+            # Another one may have taken over: the address leads to it now.
+            await self._client.connection_pool.disconnect(inuse_connections=False)
+            raise
 
     async def scan(self, cursor: int, prefix: bytes) -> tuple[int, list[bytes]]:
         """Return the next cursor, 0 at the end, and some keys that start so."""

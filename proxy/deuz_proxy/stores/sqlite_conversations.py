@@ -4,13 +4,21 @@ import sqlite3
 from collections.abc import Sequence
 from functools import partial
 
-from deuz_proxy.stores.conversations import MOST_CONVERSATIONS, Ask, Found, Save
+from deuz_proxy.stores.conversations import (
+    MOST_CONVERSATIONS,
+    MOST_TEXT_BYTES,
+    Ask,
+    Found,
+    Save,
+)
 from deuz_proxy.stores.sqlite_entries import transaction
 from deuz_proxy.stores.sqlite_thread import SqliteThread
 
 # The request before ended a few turns ago: most are found among the newest places.
 _FIRST_KEYS = 16
 _KEYS_AT_ONCE = 1000
+# To note a text's use is to write it anew.
+_TOUCH_SECONDS = 600.0
 
 
 class SqliteConversations:
@@ -100,11 +108,14 @@ def _save(file: sqlite3.Connection, save: Save, now: float, oldest: float) -> bo
             " sealed = excluded.sealed",
             (save.name, save.stamp + 1, now, heads, save.sealed),
         )
-        _link(file, save, now)
+        touch_seconds = min(_TOUCH_SECONDS, (now - oldest) / 10)
+        _link(file, save, now, touch_seconds)
         return True
 
 
-def _link(file: sqlite3.Connection, save: Save, now: float) -> None:
+def _link(
+    file: sqlite3.Connection, save: Save, now: float, touch_seconds: float
+) -> None:
     """Let places, texts and the session lead to the conversation."""
     file.executemany(
         "insert or replace into places (key, name) values (?, ?)",
@@ -119,11 +130,28 @@ def _link(file: sqlite3.Connection, save: Save, now: float) -> None:
         " on conflict (digest) do update set used = excluded.used",
         [(digest, now, text) for digest, text in save.texts],
     )
+    file.executemany(
+        "update texts set used = ? where digest = ? and used <= ?",
+        [(now, head, now - touch_seconds) for head in save.heads],
+    )
+    if save.texts:
+        _squeeze_texts(file)
     if save.session is not None:
         file.execute(
             "insert or replace into sessions (session, name) values (?, ?)",
             (save.session, save.name),
         )
+
+
+def _squeeze_texts(file: sqlite3.Connection) -> None:
+    """Remove the texts that were used the longest ago, where there are too many."""
+    sizes = "select digest, length(text) from texts order by used desc, digest"
+    held_bytes, gone = 0, []
+    for digest, size in file.execute(sizes):
+        held_bytes += size
+        if held_bytes > MOST_TEXT_BYTES:
+            gone.append((digest,))
+    file.executemany("delete from texts where digest = ?", gone)
 
 
 def _expire(file: sqlite3.Connection, oldest: float) -> None:

@@ -97,8 +97,14 @@ def rewrite_entries(file: sqlite3.Connection, reseal: Reseal, behind: int) -> Re
 
 
 def empty_log(file: sqlite3.Connection) -> None:
-    """Move everything from the log into the file, so that no old bytes stay there."""
-    file.execute("pragma wal_checkpoint(truncate)").fetchall()
+    """Move everything from the log into the file, so that no old bytes stay there.
+
+    Raises:
+        sqlite3.OperationalError: somebody reads what stands in it.
+    """
+    is_busy, *_ = file.execute("pragma wal_checkpoint(truncate)").fetchone()
+    if is_busy:
+        raise sqlite3.OperationalError("the log is being read")
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 Rules:
 - What stands in it is for its owner alone: 0600, and 0700 for a folder made for it.
 - A file of a newer version, of another program, or that cannot be written is refused
-  before anything is changed. Tables of an older version are set aside, not read.
+  before anything is changed. Tables of an older version are removed: nobody reads
+  them, and nothing would be forgotten in them.
 - Several processes may open it at once: each change is one transaction.
 """
 
@@ -150,32 +151,24 @@ def _check(connection: sqlite3.Connection, path: Path, schema: int) -> None:
 
 def _migrate(connection: sqlite3.Connection, schema: int) -> None:
     found = _version(connection)
+    _remove_older(connection, is_older=found != schema)
     if found == schema:
         return
-    if found:
-        _set_aside(connection, found)
     for statement in _statements(_TABLES):
         connection.execute(statement)
     connection.execute(f"pragma application_id = {APPLICATION_ID}")
     connection.execute(f"pragma user_version = {schema}")
 
 
-def _set_aside(connection: sqlite3.Connection, found: int) -> None:
-    """Rename what an older version left; its triggers and indexes go."""
-    made = connection.execute(
-        "select type, name from sqlite_master"
-        " where type in ('trigger', 'index') and sql is not null"
-    ).fetchall()
-    for kind, name in made:
-        connection.execute(f'drop {kind} "{name}"')
+def _remove_older(connection: sqlite3.Connection, *, is_older: bool) -> None:
+    """Remove what older versions left; they set the tables of even older ones aside."""
     tables = connection.execute(
-        "select name from sqlite_master where type = 'table'"
+        "select name from sqlite_master"
+        " where type = 'table' and name not like 'sqlite%'"
     ).fetchall()
-    # What an even older version left keeps its name.
-    for name in [name for (name,) in tables if not name[-1].isdigit()]:
-        old = f"{name}_{found}"
-        connection.execute(f'drop table if exists "{old}"')
-        connection.execute(f'alter table "{name}" rename to "{old}"')
+    # With its table goes what belongs to it.
+    for name in [name for (name,) in tables if is_older or name[-1].isdigit()]:
+        connection.execute(f'drop table "{name}"')
 
 
 def _statements(script: str) -> list[str]:

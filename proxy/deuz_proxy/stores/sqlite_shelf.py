@@ -5,7 +5,9 @@ Rules:
   the other, and the loop waits for no disk.
 """
 
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from deuz_proxy.stores.bounds import Bounds
@@ -20,6 +22,7 @@ from deuz_proxy.stores.sqlite_entries import (
 from deuz_proxy.stores.sqlite_thread import SqliteThread
 
 STORE = "sqlite"
+_MOST_TRIES = 5
 
 
 class SqliteShelf:
@@ -54,6 +57,9 @@ class SqliteShelf:
         """Change every entry, in pieces, so that commits need not wait for all of it.
 
         No old bytes are left, in the log neither.
+
+        Raises:
+            sqlite3.Error: it failed, or a log that others read could not be emptied.
         """
         changed, behind = 0, 0
         while True:
@@ -61,6 +67,14 @@ class SqliteShelf:
             step = await self._writer.submit(work)
             changed += step.changed
             if step.last is None:
-                await self._writer.submit(empty_log)
+                await self._empty_log()
                 return changed, step.totals
             behind = step.last
+
+    async def _empty_log(self) -> None:
+        # Each try waits a while by itself; commits come in between.
+        for _ in range(_MOST_TRIES - 1):
+            with suppress(sqlite3.OperationalError):
+                await self._writer.submit(empty_log)
+                return
+        await self._writer.submit(empty_log)

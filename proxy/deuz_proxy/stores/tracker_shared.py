@@ -98,7 +98,7 @@ class SharedTracker:
         except StoreFailed:
             return
         if found is not None:
-            self._take(found)
+            self._take_newer(found)
             if session is not None:
                 self._local.note_session(session, found.name)
             if found.is_first_known:
@@ -175,9 +175,13 @@ class SharedTracker:
     async def _save(self, name: str) -> None:
         """Save a conversation, on top of what others saved meanwhile."""
         for _ in range(_MOST_TRIES):
+            # What comes from here on is saved with the next one.
+            recorded = self._unsaved.pop(name, [])
             if await self._try_to_save(name):
                 return
             found = await self._find(Ask((), None, name, -1, ()))
+            # Not before: it stands for a save to come, and a store that fails has none.
+            self._unsaved[name] = [*recorded, *self._unsaved.get(name, ())]
             if found is not None:
                 self._take(found)
         self._unsaved.pop(name, None)
@@ -199,8 +203,6 @@ class SharedTracker:
             session=self._sessions.pop(name, None),
             texts=self._texts([head for head in heads if head not in saved.heads]),
         )
-        # What comes from here on is saved with the next one.
-        recorded = self._unsaved.pop(name, [])
         work = partial(
             self._conversations.save,
             save,
@@ -211,8 +213,6 @@ class SharedTracker:
         self._saves.say("save", int(is_saved), (0, 0))
         if is_saved:
             self._remember(name, _saved_as(saved.stamp + 1, state))
-        else:
-            self._unsaved[name] = [*recorded, *self._unsaved.get(name, ())]
         return is_saved
 
     def _texts(self, heads: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
@@ -225,6 +225,14 @@ class SharedTracker:
         found = await self._loads.ask(work)
         self._loads.say("load", int(found is not None), (0, 0))
         return found
+
+    def _take_newer(self, found: Found) -> None:
+        """Take what was found, unless this process has saved or taken it meanwhile.
+
+        What was recorded on top of it may be on its way to the store.
+        """
+        if found.stamp != self._saved.get(found.name, _NOTHING).stamp:
+            self._take(found)
 
     def _take(self, found: Found) -> None:
         if found.sealed is None:

@@ -13,7 +13,7 @@ from deuz_proxy.config.load import load_config
 from deuz_proxy.config.model import Config, Upstream
 from deuz_proxy.edge.listening import hold_address
 from deuz_proxy.edge.worker_channel import Begin, Prepare, pack_config
-from deuz_proxy.edge.workers import Workers, pause_seconds
+from deuz_proxy.edge.workers import Workers, _Slot, pause_seconds
 from deuz_proxy.errors import WorkerFailed
 from deuz_proxy.observe.events import (
     Event,
@@ -194,6 +194,35 @@ async def test_a_worker_that_does_not_end_is_made_to() -> None:
         await until(lambda: not made.processes())
 
     assert made.of(WorkerEnded)[0] == WorkerEnded(0, is_failure=True)
+
+
+async def test_an_answer_that_comes_late_is_not_taken_for_the_next_ones() -> None:
+    told: list[Event] = []
+    slot = _Slot(1, told.append)
+    slot.prepare(b"one").cancel()
+    second = slot.prepare(b"two")
+
+    slot.answer(None)
+    assert not second.done()
+    slot.answer("StoreUnusable")
+
+    assert second.result() == "StoreUnusable"
+    assert told == []
+
+
+async def test_a_config_that_is_to_be_taken_at_once_is_told_where_it_is_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[Event] = []
+    slot = _Slot(1, told.append)
+    taken = slot.take(b"one")
+
+    slot.answer("StoreUnusable")
+    slot.answer(None)
+
+    assert taken.result() is None
+    assert told == [FaultCaught("", "reload", WorkerFailed.code)]
+    assert "worker 1 did not take the config: StoreUnusable" in caplog.text
 
 
 def test_pauses_double_up_to_half_a_minute() -> None:

@@ -65,6 +65,20 @@ async def test_that_there_are_no_notes_is_known_for_a_moment(
     assert known == [False, True, False, False]
 
 
+async def test_a_clock_that_is_set_back_hides_no_notes_of_others(
+    store: SqliteMemory,
+) -> None:
+    now = 10_000.0
+    notes = WorkingMemory(store, clock=lambda: now)
+    assert not await notes.is_in_use()
+    await working(store).patch("acme", "k", patch("p1", 0))
+
+    now -= 3_600
+
+    assert not notes.is_known_empty
+    assert await notes.is_in_use()
+
+
 async def test_a_replay_is_a_duplicate_after_a_restart_too(store: SqliteMemory) -> None:
     first = await working(store).patch("acme", "k", patch("a", 0))
 

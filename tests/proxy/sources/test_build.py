@@ -1,8 +1,9 @@
+import threading
 from pathlib import Path
 
 import pytest
 
-from deuz_proxy.errors import SourceFailed, StoreFailed
+from deuz_proxy.errors import SourceFailed, StoreFailed, StoreUnusable
 from deuz_proxy.ports import Query
 from deuz_proxy.sources.build import build_sources, make_breakers, transcripts_of
 from deuz_proxy.sources.files import FolderFiles
@@ -38,6 +39,21 @@ async def test_sources_are_built_in_the_order_of_the_config(tmp_path: Path) -> N
     (found,) = await docs.find(Query("rivers", "default", 5))
     assert "sea" in found.text
     await docs.close()
+
+
+async def test_where_one_cannot_be_opened_the_others_are_closed(
+    tmp_path: Path,
+) -> None:
+    text = SOURCES.format(path=tmp_path) + "    - {type: transcript}\n"
+
+    async def open_past(url: str) -> SqliteMemory:
+        raise StoreUnusable(store=url, reason="it is no file")
+
+    with pytest.raises(StoreUnusable):
+        await build_sources(make_config(more=text), open_past=open_past)
+
+    running = [thread.name for thread in threading.enumerate()]
+    assert [name for name in running if name.startswith("files-docs")] == []
 
 
 async def test_a_large_folder_is_waited_for_no_longer_than_is_said(

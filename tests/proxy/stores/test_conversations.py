@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from deuz_proxy.stores.conversations import Ask, Conversations, Found, Save
+from deuz_proxy.stores.conversations import (
+    MOST_TEXT_BYTES,
+    Ask,
+    Conversations,
+    Found,
+    Save,
+)
 from deuz_proxy.stores.redis_conversations import RedisConversations
 from deuz_proxy.stores.redis_server import RedisServer
 from deuz_proxy.stores.sqlite_conversations import SqliteConversations
@@ -160,3 +166,46 @@ async def test_what_nobody_used_since_is_not_there(kept: Conversations) -> None:
 
     assert await find(kept, ask, oldest=99.0) is not None
     assert await find(kept, ask, oldest=100.0) is None
+
+
+LARGE = b"x" * (MOST_TEXT_BYTES // 2 - 1)
+
+
+def with_text(number: int) -> Save:
+    """Return a conversation with one of the two texts that there is room for."""
+    name, head, places = f"c{number}", b"h%d" % number, [b"k%d" % number]
+    given = replace(NEW, name=name, heads=(head,), places=places)
+    return replace(given, session=None, texts=[(head, LARGE)])
+
+
+async def texts_of(kept: Conversations, number: int) -> list[bytes]:
+    found = await find(kept, replace(NOTHING, keys=[b"k%d" % number]))
+    assert found is not None
+    return [head for head, _ in found.texts]
+
+
+async def test_of_too_many_texts_the_one_used_longest_ago_leaves(
+    kept: Conversations,
+) -> None:
+    await save(kept, with_text(1), now=100.0)
+    await save(kept, with_text(2), now=101.0)
+    # Its text is there already: it is used.
+    await save(kept, replace(with_text(1), stamp=1, texts=[]), now=300.0)
+
+    await save(kept, with_text(3), now=301.0)
+
+    assert await texts_of(kept, 1) == [b"h1"]
+    assert await texts_of(kept, 2) == []
+    assert await texts_of(kept, 3) == [b"h3"]
+
+
+async def test_a_text_that_is_used_outlives_its_age(kept: Conversations) -> None:
+    given = replace(NEW, places=[], texts=[])
+    await save(kept, NEW, now=100.0)
+    await save(kept, replace(given, stamp=1), now=900.0)
+    await save(kept, replace(given, stamp=2), now=1_500.0)
+
+    found = await find(kept, replace(NOTHING, keys=[b"k1"]))
+
+    assert found is not None
+    assert sorted(found.texts) == [(b"system", b"S"), (b"tools", b"T")]

@@ -1,5 +1,6 @@
 """The ledger over any shelf: uses, damage and faults, with a shelf in the process."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 import pytest
@@ -23,9 +24,12 @@ class ListShelf:
         self.rows: dict[bytes, tuple[float, bytes]] = {}
         self.touches: list[Mapping[bytes, float]] = []
         self.fails = False
+        self.may_read = False
+        self.hangs_at_drop = False
 
     async def read(self, keys: Sequence[bytes]) -> tuple[Found, Totals]:
-        self._check()
+        if not self.may_read:
+            self._check()
         found = {each: self.rows[each] for each in keys if each in self.rows}
         return found, (len(self.rows), 0)
 
@@ -44,6 +48,8 @@ class ListShelf:
         return Committed(0, 0, (len(self.rows), 0))
 
     async def drop(self, damaged: Sequence[tuple[bytes, bytes]]) -> None:
+        if self.hangs_at_drop:
+            await asyncio.Event().wait()
         for each, _ in damaged:
             del self.rows[each]
 
@@ -134,7 +140,48 @@ async def test_a_commit_takes_the_uses_along(
     await ledger.commit({key(2): BLOCK})
     await aside.settle()
 
-    assert shelf.touches == [{}, {key(1): clock.now}, {}]
+    assert shelf.touches == [{}, {key(1): clock.now}]
+
+
+async def test_uses_of_a_long_outage_are_written_in_commits_that_end_in_time(
+    ledger: StoredLedger, shelf: ListShelf, aside: Aside, clock: ManualClock
+) -> None:
+    keys = [key(number) for number in range(2_500)]
+    ledger._bounds = Bounds(2_400, 1_000_000, 600)
+    await ledger.commit(dict.fromkeys(keys, BLOCK))
+    clock.move(100)
+    shelf.fails = True
+    shelf.may_read = True
+    await ledger.read(keys)
+    await aside.settle()
+    shelf.fails = False
+    shelf.touches.clear()
+
+    await ledger.commit({key(2_500): BLOCK})
+    await ledger.read(keys[:1])
+    await ledger.read(keys[-1:])
+    await aside.settle()
+
+    # No more are kept than the ledger may hold.
+    assert [len(touched) for touched in shelf.touches] == [1_000, 1_000, 401]
+    assert shelf.rows[keys[0]][0] == clock.now
+
+
+async def test_removing_what_is_damaged_has_its_deadline(
+    ledger: StoredLedger, shelf: ListShelf, aside: Aside, clock: ManualClock
+) -> None:
+    await ledger.commit({key(1): BLOCK, key(2): BLOCK})
+    shelf.rows[key(1)] = (shelf.rows[key(1)][0], b"noise")
+    shelf.hangs_at_drop = True
+    ledger._commits._deadline_seconds = 0.01
+
+    await ledger.read([key(1)])
+    clock.move(100)
+    await ledger.read([key(2)])
+    async with asyncio.timeout(5):
+        await aside.settle()
+
+    assert shelf.rows[key(2)][0] == clock.now
 
 
 async def test_uses_that_could_not_be_written_are_kept_for_the_next_time(

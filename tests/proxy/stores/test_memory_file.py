@@ -1,13 +1,15 @@
 """What a memory's file holds, and no longer holds."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from deuz_proxy.errors import StoreUnusable
+from deuz_proxy.errors import StoreFailed, StoreUnusable
 from deuz_proxy.memory.records import Draft
 from deuz_proxy.sources.words import words_of
+from deuz_proxy.stores import memory_file
 from deuz_proxy.stores.memory_file import VERSION
 from deuz_proxy.stores.memory_sqlite import SqliteMemory
 from deuz_testing.memory_suite import NOW, found
@@ -123,4 +125,38 @@ async def test_the_index_of_an_older_version_is_made_anew(tmp_path: Path) -> Non
     hits = await memory.search("other", "green tree", limit=9, now=4.0)
     assert [h.record.id for h in hits] == ["s"]
     assert hits[0].score > 0.99
+    await memory.close()
+
+
+@pytest.mark.parametrize("ids", [["r"], []])
+async def test_forgetting_what_had_expired_leaves_none_of_its_words_in_the_file(
+    tmp_path: Path, ids: list[str]
+) -> None:
+    memory = await opened(tmp_path / "m.db")
+    await memory.put("acme", Draft("r", CANARY, expires_at=NOW), now=1.0)
+    await memory.put("acme", Draft("s", "green"), now=NOW)
+
+    await memory.drop("acme", ids, now=NOW)
+
+    after = bytes_in(tmp_path)
+    assert [piece for piece in pieces_of(CANARY) if piece in after] == []
+    await memory.close()
+
+
+async def test_a_change_that_a_reader_held_up_is_undone_and_the_next_one_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_file, "_BUSY_SECONDS", 0.01)
+    memory = await opened(tmp_path / "m.db")
+    await memory.put("acme", Draft("a", "green"), now=NOW)
+    with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM records").fetchall()
+        with pytest.raises(StoreFailed):
+            await memory.put("acme", Draft("b", "yellow"), now=NOW)
+
+    await memory.put("acme", Draft("c", "red"), now=NOW)
+
+    page = await memory.page("acme", after="", limit=9, now=NOW)
+    assert [record.id for record in page] == ["a", "c"]
     await memory.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from redis.exceptions import RedisError
+from redis.exceptions import ReadOnlyError, RedisError
 
 from deuz_proxy.errors import StoreUnusable
 from deuz_proxy.stores.redis_server import SCHEMA, RedisServer
@@ -134,6 +134,25 @@ async def test_a_script_is_known_again_after_a_restart() -> None:
 
         assert await server.run("return 7", [], []) == 7
         await server.close()
+
+
+async def test_after_a_fail_over_the_address_is_followed() -> None:
+    with running_redis() as old, running_redis() as new:
+        server = await RedisServer(old.url, connect_seconds=WAIT_SECONDS).open()
+        with old.client() as demoted:
+            demoted.replicaof("127.0.0.1", new.port)
+        # As a name or a service does: who connects now is led to the other one.
+        for connection in server._client.connection_pool._available_connections:
+            connection.port = new.port  # type: ignore[attr-defined]  # It has one.
+
+        write = "return redis.call('SET', KEYS[1], ARGV[1])"
+        with pytest.raises(ReadOnlyError):
+            await server.run(write, [b"k"], [b"v"])
+        await server.run(write, [b"k"], [b"v"])
+        await server.close()
+
+        with new.client() as taken_over:
+            assert taken_over.get("k") == b"v"
 
 
 async def test_keys_are_found_by_how_they_start_and_no_pattern(

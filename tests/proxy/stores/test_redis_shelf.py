@@ -93,6 +93,22 @@ async def test_replicas_share_the_server_and_its_bounds(
     assert told.count("evict") == 101 - 10
 
 
+async def test_a_use_that_is_written_late_hides_no_later_one(
+    open_ledger: OpenLedger, client: redis.Redis, clock: ManualClock
+) -> None:
+    one, two = await open_ledger(), await open_ledger()
+    await one.commit({key(1): BLOCK})
+    clock.move(100)
+    await two.read([key(1)])
+    # The other's use is on its way for long.
+    clock.move(-100)
+    await one._shelf.commit((), {key(1): clock.now + 500}, one._bounds, clock.now)  # type: ignore[attr-defined]  # The store's own.
+
+    await two.commit({key(2): BLOCK})
+
+    assert client.zscore("deuz:1:used", key(1)) == clock.now + 500
+
+
 async def test_two_that_commit_the_same_place_agree_on_one(
     open_ledger: OpenLedger,
 ) -> None:

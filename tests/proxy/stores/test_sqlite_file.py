@@ -92,19 +92,36 @@ def test_a_newer_schema_is_refused_and_left_as_it_was(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_an_older_schema_is_set_aside_whole(path: Path) -> None:
+def test_of_an_older_schema_nothing_is_left(path: Path) -> None:
     older = open_file(path)
-    put(older, b"old")
+    put(older, b"canary")
+    # As versions before did with what was older still.
+    older.execute("create table entries_1 (sealed blob)")
+    older.execute("insert into entries_1 values ('parrot')")
     older.close()
 
     newer = open_file(path, schema=SCHEMA + 1)
     put(newer, b"new")
 
-    kept = newer.execute(f"select key from entries_{SCHEMA}").fetchall()
-    assert kept == [(b"old",)]
     assert newer.execute("select key from entries").fetchall() == [(b"new",)]
     assert newer.execute("select entries from totals").fetchone() == (1,)
     newer.close()
+    assert b"canary" not in path.read_bytes()
+    assert b"parrot" not in path.read_bytes()
+
+
+def test_what_a_version_before_set_aside_goes_when_it_is_opened(path: Path) -> None:
+    file = open_file(path)
+    put(file, b"kept")
+    file.execute("create table entries_1 (sealed blob)")
+    file.execute("insert into entries_1 values ('parrot')")
+    file.close()
+
+    again = open_file(path)
+
+    assert again.execute("select key from entries").fetchall() == [(b"kept",)]
+    again.close()
+    assert b"parrot" not in path.read_bytes()
 
 
 def test_a_database_of_another_program_is_refused_and_left_as_it_was(

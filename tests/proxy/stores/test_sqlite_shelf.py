@@ -6,7 +6,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -228,6 +228,22 @@ async def test_what_was_rewritten_is_not_left_in_any_of_the_files(
     await ledger.commit({key(n): (append("canary " * 300),) for n in range(50)})
 
     await ledger.rewrite(lambda _: (Bare(),))
+
+    assert _files_with(b"canary", tmp_path) == []
+
+
+async def test_a_log_that_somebody_reads_is_told_and_emptied_at_the_next_try(
+    open_ledger: OpenLedger, path: Path, tmp_path: Path
+) -> None:
+    ledger = await open_ledger()
+    await ledger.commit({key(n): (append("canary " * 300),) for n in range(50)})
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("begin")
+        other.execute("select count(*) from entries").fetchall()
+        with pytest.raises(StoreFailed):
+            await ledger.rewrite(lambda _: (Bare(),))
+
+    await ledger.rewrite(lambda held: held)
 
     assert _files_with(b"canary", tmp_path) == []
 

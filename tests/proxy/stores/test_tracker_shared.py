@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from deuz_proxy.config.ledger import LedgerConfig
 from deuz_proxy.stores.build import open_stores
+from deuz_proxy.stores.conversations import Ask, Found, Save
 from deuz_proxy.stores.tracker import Tracker
 from deuz_proxy.stores.tracker_shared import SharedTracker
 from deuz_testing.ledger_suite import ManualClock, Told
@@ -169,6 +170,62 @@ async def test_requests_under_way_together_lose_nothing(replicas: Replicas) -> N
     count_c, name = third._local.longest(show("a c c")[0])
     assert (count_b, count_c) == (3, 2)
     assert name is not None
+
+
+async def test_who_could_not_look_after_losing_a_race_saves_what_comes_then(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, one, two = Talk(), await replicas.open(), await replicas.open()
+    await talk.send_shared(one, "a")
+    await two.load(show("a")[0], session=None)
+    await talk.send_shared(one, "a b")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(two._conversations, "find", _late)
+        talk.send(two, "a b c")
+        await two.settle()
+    await talk.send_shared(two, "a b c d")
+
+    third = await replicas.open()
+    assert (await talk.send_shared(third, "a b c d e"))[1].verdict == "extended"
+    assert third._local.longest(show("a b c d e")[0])[0] == 5
+    assert two._unsaved == {}
+
+
+async def _late(*_: object, **__: object) -> None:
+    raise TimeoutError
+
+
+async def test_what_is_on_its_way_to_the_store_outlives_a_look_up_of_before(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, tracker, look = Talk(), await replicas.open(), asyncio.Event()
+    find, save = tracker._conversations.find, tracker._conversations.save
+    talk.send(tracker, "a")
+
+    async def find_and_wait(ask: Ask, *, oldest: float) -> Found | None:
+        await tracker.settle()
+        found = await find(ask, oldest=oldest)
+        # An equal request has been answered meanwhile, and is being saved.
+        talk.send(tracker, "a b")
+        await look.wait()
+        return found
+
+    async def save_behind_it(save_: Save, *, now: float, ttl_seconds: float) -> bool:
+        if save_.stamp:
+            look.set()
+            await loaded
+        return await save(save_, now=now, ttl_seconds=ttl_seconds)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(tracker._conversations, "find", find_and_wait)
+        slow.setattr(tracker._conversations, "save", save_behind_it)
+        loading = tracker.load(show("a c")[0], session=None)
+        loaded = asyncio.ensure_future(loading)
+        await loaded
+        await tracker.settle()
+
+    assert tracker._local.longest(show("a b c")[0])[0] == 2
 
 
 async def test_what_nobody_used_for_its_age_is_not_found(
