@@ -275,7 +275,8 @@ class Http1Client:
 
         It ends where the request is not whole by now: the rest of it may never come.
         """
-        self._is_kept = self.is_kept and self._connection.is_whole
+        if not self._connection.is_whole:
+            self._is_kept = False
 
     def _frame(self, status: int, lines: Lines) -> None:
         """Decide how the body will end, and add the lines that say so."""

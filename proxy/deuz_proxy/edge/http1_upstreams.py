@@ -143,7 +143,7 @@ class Http1Upstreams:
         """
         origin = self._origin(base)
         verb, length = method.encode("latin-1"), _length_of(headers, body)
-        own = _switching(upgrade) | _expecting(headers, body)
+        own = _own_lines(headers, body, upgrade)
         if length is not None and not own:
             head = _outgoing(origin, verb, path, headers, letterhead).around(length)
         else:
@@ -330,15 +330,15 @@ def _framing(length: bytes | None, body: Body) -> dict[bytes, bytes]:
     return {} if body is None else {b"transfer-encoding": b"chunked"}
 
 
-def _expecting(headers: Headers, body: Body) -> dict[bytes, bytes]:
-    """Return the line of a client that sends its body once it is asked for."""
+def _own_lines(
+    headers: Headers, body: Body, upgrade: bytes | None
+) -> dict[bytes, bytes]:
+    """Return what asks the upstream to switch, or to say that it wants the body."""
+    lines: dict[bytes, bytes] = {}
+    if upgrade is not None:
+        lines = {b"connection": b"Upgrade", b"upgrade": upgrade}
     if body is None or isinstance(body, _HERE):
-        return {}
+        # For one that is here the client was asked.
+        return lines
     stated = header(headers, b"expect") or b""
-    return {b"expect": stated} if stated.lower() == b"100-continue" else {}
-
-
-def _switching(upgrade: bytes | None) -> dict[bytes, bytes]:
-    if upgrade is None:
-        return {}
-    return {b"connection": b"Upgrade", b"upgrade": upgrade}
+    return lines | {b"expect": stated} if stated.lower() == b"100-continue" else lines

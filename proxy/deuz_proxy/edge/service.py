@@ -51,14 +51,17 @@ class Service:
 
     async def __call__(self, incoming: Incoming, client: Client) -> None:
         """Serve one request; never raises but for the client's own leaving."""
-        runtime = self._current()
-        self._served[id(runtime)] = self._served.get(id(runtime), 0) + 1
+        runtime, served = self._current(), self._served
+        name = id(runtime)
+        served[name] = served.get(name, 0) + 1
         try:
             await serve_call(incoming, client, runtime, Watch(runtime.monotonic))
         except Exception as fault:  # noqa: BLE001  # The last place to answer from.
             self._answer(incoming, client, runtime, as_sidecar_error(fault))
         finally:
-            self._leave(id(runtime))
+            served[name] -= 1
+            if not served[name]:
+                self._let_go(name)
 
     def refuse(self, fault: SidecarError, asked: str | None) -> bytes:
         """Return the body that refuses what was not read, in the provider's shape."""
@@ -69,12 +72,10 @@ class Service:
                 api = target.api or target.family
         return error_body(api, status=fault.status, code=fault.code, message=str(fault))
 
-    def _leave(self, served: int) -> None:
-        self._served[served] -= 1
-        if not self._served[served]:
-            del self._served[served]
-            if (left := self._left.pop(served, None)) is not None:
-                left.set()
+    def _let_go(self, name: int) -> None:
+        del self._served[name]
+        if (left := self._left.pop(name, None)) is not None:
+            left.set()
 
     def _answer(
         self,

@@ -44,7 +44,7 @@ from deuz_proxy.predicting import predict_call
 from deuz_proxy.readings import with_reading
 from deuz_proxy.runtime import Runtime
 
-# Bounds are the operator's: what they put out is ours to tell, and no fault.
+# Bounds and modes are the operator's: what they change is ours to tell, and no fault.
 _DELIBERATE = (
     "overflow_recovery",
     "record_forgotten",

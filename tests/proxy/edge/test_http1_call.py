@@ -143,12 +143,7 @@ async def test_an_aborted_answer_looks_broken_to_every_client(text: bytes) -> No
         assert (await bytes_of(serve, text)).endswith(b"4\r\nsome\r\n")
 
 
-async def test_an_old_clients_answer_that_the_end_of_all_cuts_looks_broken() -> None:
-    async def serve(_: Http1Incoming, client: Http1Client) -> None:
-        client.start(200, "OK", [])
-        client.write(b"some")
-        await asyncio.Event().wait()
-
+async def is_reset_by_the_end_of_all(serve: Serve) -> None:
     server = await make_http1_server(serve)
     host, port = await server.listen("127.0.0.1", 0)
     async with raw_client(f"http://{host}:{port}") as client:
@@ -158,6 +153,15 @@ async def test_an_old_clients_answer_that_the_end_of_all_cuts_looks_broken() -> 
 
         with pytest.raises(ConnectionResetError):
             await client.read_to_end()
+
+
+async def test_an_old_clients_answer_that_the_end_of_all_cuts_looks_broken() -> None:
+    async def serve(_: Http1Incoming, client: Http1Client) -> None:
+        client.start(200, "OK", [])
+        client.write(b"some")
+        await asyncio.Event().wait()
+
+    await is_reset_by_the_end_of_all(serve)
 
 
 async def test_what_an_old_client_did_not_read_in_time_is_missed_by_it() -> None:
@@ -166,15 +170,7 @@ async def test_what_an_old_client_did_not_read_in_time_is_missed_by_it() -> None
         client.write(b"x" * 20_000_000)
         client.finish()
 
-    server = await make_http1_server(serve)
-    host, port = await server.listen("127.0.0.1", 0)
-    async with raw_client(f"http://{host}:{port}") as client:
-        await client.send(OLD)
-        await client.read_head()
-        await server.close(grace_seconds=0.01)
-
-        with pytest.raises(ConnectionResetError):
-            await client.read_to_end()
+    await is_reset_by_the_end_of_all(serve)
 
 
 async def test_an_old_clients_answer_of_any_length_ends_well() -> None:
