@@ -58,6 +58,12 @@ class Prefix(msgspec.Struct, frozen=True, gc=False):
         """Number of elements of the history."""
         return len(self.digests) // DIGEST_BYTES
 
+    @property
+    def elements(self) -> tuple[bytes, ...]:
+        """Digest of each element of the history."""
+        starts = range(0, len(self.digests), DIGEST_BYTES)
+        return tuple([self.digests[start : start + DIGEST_BYTES] for start in starts])
+
     def head(self, name: str) -> Segment:
         """Return one of the segments ahead of the history."""
         segment: Segment = getattr(self, name)

@@ -3,8 +3,8 @@
 Rules:
 - `verdict` is `first`, `extended`, `unchanged`, `shortened`, `returned`, `broken` or
   `side_call`; only a loss has a segment, a cause and an owner.
-- Structure is judged on what was forwarded. If the client's own bytes continue and the
-  forwarded ones do not, the break is the sidecar's.
+- Structure is judged on what was forwarded. If the client's own bytes continue there,
+  end, or change only later, the break is the sidecar's.
 - Usage is the second witness: an intact prefix that was not read from the cache keeps
   its verdict, and its loss is owned by `ttl` or `provider`.
 - Owners: `client`, `sidecar`, `ttl`, `provider`, `parameter`, `unknown`.
@@ -80,6 +80,18 @@ class Baseline(msgspec.Struct, frozen=True, gc=False):
         plain = self.plain
         return without(self.outbound, plain) if isinstance(plain, bytes) else plain
 
+    def turns_ahead(self, element: int) -> int | None:
+        """Return how many of the client's turns stand ahead of a forwarded element.
+
+        None where some were condensed: one element stands for several of them.
+        """
+        plain, ahead, turn = self.inbound.elements, 0, 0
+        for place, digest in enumerate(self.outbound.elements):
+            if place == element:
+                ahead = turn
+            turn += plain[turn : turn + 1] == (digest,)
+        return ahead if turn == len(plain) else None
+
 
 _UNCHANGED, _EXTENDED = Verdict("unchanged"), Verdict("extended")
 
@@ -135,7 +147,7 @@ def _explain_break(
     own_cause: str | None,
 ) -> Verdict:
     lost = _lost_tokens(latest, current.outbound, difference)
-    if first_difference(latest.inbound, current.inbound) is None:
+    if _is_ours(latest, current, difference):
         return Verdict(
             "broken",
             difference.segment,
@@ -149,6 +161,19 @@ def _explain_break(
     return Verdict(
         "broken", difference.segment, cause, owner, index, offset, lost_tokens=lost
     )
+
+
+def _is_ours(latest: Baseline, current: Baseline, difference: Difference) -> bool:
+    """Tell whether what the client sent is no reason to differ there."""
+    inner = first_difference(latest.inbound, current.inbound)
+    if inner is None:
+        return True
+    if inner.segment != "turn":
+        return False
+    if inner.index == current.inbound.count:
+        return True
+    ahead = latest.turns_ahead(difference.index)
+    return ahead is not None and ahead < inner.index
 
 
 def _lost_tokens(latest: Baseline, new: Prefix, difference: Difference) -> int:

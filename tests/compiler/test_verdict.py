@@ -5,6 +5,7 @@ import pytest
 
 from deuz_compiler import (
     Baseline,
+    Fold,
     Operation,
     Usage,
     Verdict,
@@ -15,6 +16,12 @@ from deuz_compiler.causes import CAUSES
 from deuz_compiler.verdict import OWNERS
 from deuz_testing.baselines import BLOCK, TURNS, baseline, body
 from deuz_testing.bodies import anthropic_body, assistant, user
+
+BEHIND_FIRST: dict[int, tuple[Operation, ...]] = {0: (BLOCK,)}
+
+
+def told(verdict: Verdict) -> tuple[str, str | None, str | None, int | None]:
+    return verdict.verdict, verdict.cause, verdict.owner, verdict.index
 
 
 def verdict(
@@ -143,6 +150,37 @@ def test_a_block_that_vanished_is_our_break_though_the_client_went_on() -> None:
         "sidecar_changed",
         1,
     )
+
+
+def test_a_block_that_came_is_our_break_though_the_client_went_back() -> None:
+    longer = [*TURNS, assistant("d"), user("e")]
+
+    found = verdict([baseline(body(longer))], baseline(body(), operations=BEHIND_FIRST))
+
+    assert told(found) == ("broken", "sidecar_changed", "sidecar", 1)
+
+
+@pytest.mark.parametrize("edited", [1, 2])
+def test_of_two_breaks_the_first_one_counts(edited: int) -> None:
+    turns = [*TURNS]
+    turns[edited] = {**turns[edited], "content": "edited"}
+
+    found = verdict([baseline(body(), operations=BEHIND_FIRST)], baseline(body(turns)))
+
+    if edited == 1:
+        # It would have broken there without us.
+        assert told(found) == ("broken", "turn_edited", "client", 1)
+    else:
+        assert told(found) == ("broken", "sidecar_changed", "sidecar", 1)
+
+
+def test_turns_ahead_are_the_clients_and_not_told_where_some_were_condensed() -> None:
+    before = baseline(body(), operations=BEHIND_FIRST)
+    fold = Fold(turns=2, text=b"in short", tokens=2)
+
+    assert [before.turns_ahead(element) for element in range(4)] == [0, 1, 1, 2]
+    longer = body([*TURNS, assistant("d"), user("e")])
+    assert baseline(longer, operations={1: (fold,)}).turns_ahead(1) is None
 
 
 def test_a_deliberate_change_of_ours_has_its_own_cause() -> None:

@@ -1,31 +1,25 @@
 """Breaks of ours: what the ledger put out, another mode, and what is a fault."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from deuz_compiler import Append, Candidate, Operation, project
-from deuz_proxy.config.ledger import LedgerConfig
+from deuz_compiler import Append, Operation, project
 from deuz_proxy.errors import StoreFailed
 from deuz_proxy.observe.events import RequestFinished
-from deuz_proxy.ports import Query
-from deuz_proxy.runtime import Runtime
-from deuz_proxy.serving import new_id
 from deuz_proxy.stages import compile as compile_stage
-from deuz_proxy.stores.build import open_stores
 from deuz_proxy.stores.ledger_memory import MemoryLedger
 from deuz_testing.bodies import (
     anthropic_body,
-    assistant,
     tool_result,
     tool_use,
-    user,
 )
 from deuz_testing.conversation import (
     Conversation,
@@ -39,9 +33,9 @@ from deuz_testing.conversation import (
     upstream_gets,
     upstream_says,
 )
-from deuz_testing.ledger_suite import ManualClock
 from deuz_testing.line import FixedSource, Told, make_config, make_runtime
 from deuz_testing.redis_process import running_redis
+from deuz_testing.small_ledger import Small
 
 OK = anthropic_answer()
 QUESTIONS = 5
@@ -68,74 +62,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         yield process.url
 
 
-@dataclass
-class Answering(FixedSource):
-    """A source with a record of its own for each question."""
-
-    async def find(self, query: Query) -> Sequence[Candidate]:
-        return (
-            Candidate(
-                source="rules",
-                kind="memory",
-                record_id=query.text.replace(" ", "-"),
-                text=f"To {query.text}: so.",
-            ),
-        )
-
-
-class Small:
-    """A sidecar whose ledger is small, and a clock that says how old entries are."""
-
-    def __init__(self, told: Told, stack: AsyncExitStack, url: str) -> None:
-        self.told, self.stack, self.url = told, stack, url
-        self.clock = ManualClock()
-        self.runtime: Runtime
-
-    async def open(self, mode: str = "compile", **bounds: Any) -> "Small":
-        config = LedgerConfig.model_validate(
-            {"url": self.url, "deadline_ms": 10_000, **bounds}
-        )
-        stores = await open_stores(
-            config, self.stack, new_id=new_id, tell=lambda _: None, clock=self.clock
-        )
-        self.runtime = make_runtime(
-            make_config(mode=mode),
-            self.told,
-            sources=[Answering()],
-            ledger=stores.ledger,
-            tracker=stores.tracker,
-            shared=stores.shared,
-        )
-        return self
-
-    def turn_to(self, mode: str) -> None:
-        """Take another mode, as a reload does; what is known stays."""
-        runtime = self.runtime
-        self.runtime = make_runtime(
-            make_config(mode=mode),
-            self.told,
-            sources=runtime.sources,
-            ledger=runtime.ledger,
-            tracker=runtime.tracker,
-            shared=runtime.shared,
-        )
-
-    async def ask(self, questions: int, *, branch: str = "") -> RequestFinished:
-        """Send the conversation up to its newest question; return what is told.
-
-        A branch has another answer to the question before.
-        """
-        turns: list[Any] = []
-        for number in range(questions):
-            turns += [user(f"question {number}"), assistant(f"answer {number}")]
-        if branch:
-            turns[-3] = assistant(branch)
-        talk = conversation(self.runtime) >> request(anthropic_body(turns[:-1]))
-        talk <<= upstream_gets(lambda asked: True)
-        await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
-        return self.told.last
-
-
 @pytest_asyncio.fixture
 async def small(told: Told, url: str) -> AsyncIterator[Small]:
     async with AsyncExitStack() as stack:
@@ -146,6 +72,15 @@ def told_break(event: RequestFinished) -> tuple[str, str | None, str | None, int
     assert event.verdict is not None
     verdict = event.verdict
     return verdict.verdict, verdict.cause, verdict.owner, event.sidecar_mutations
+
+
+def told_cause(event: RequestFinished) -> tuple[str, str | None]:
+    """Return the break of what was sent, or would be."""
+    prediction = event.prediction
+    if prediction is not None:
+        return prediction.verdict, prediction.cause
+    assert event.verdict is not None
+    return event.verdict.verdict, event.verdict.cause
 
 
 GOES_ON = ("extended", None, None, 0)
@@ -226,16 +161,20 @@ class Changing:
         ]
 
 
-async def test_a_ledger_that_holds_something_else_is_told_by_name(told: Told) -> None:
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (3, 2)])
+async def test_a_ledger_that_holds_something_else_is_told_by_name(
+    told: Told, before: int, after: int
+) -> None:
     async with AsyncExitStack() as stack:
         small = await Small(told, stack, "memory://").open()
-        await small.ask(1)
+        for number in range(1, before + 1):
+            await small.ask(number)
         parts: dict[str, Any] = {"ledger": Changing(small.runtime.ledger)}
         small.runtime = make_runtime(
             small.runtime.config, told, tracker=small.runtime.tracker, **parts
         )
 
-        event = await small.ask(2)
+        event = await small.ask(after)
 
     assert told_break(event) == ("broken", "ledger_changed", "sidecar", 0)
 
@@ -304,6 +243,40 @@ async def test_another_mode_breaks_once_and_is_no_fault(
     changed = ("broken", "mode_changed", "sidecar", 0)
     assert [told_break(event) for event in away] == [changed, GOES_ON]
     assert [told_break(event) for event in back] == [changed, GOES_ON]
+
+
+@pytest.mark.parametrize("other", ["observe", "shadow"])
+async def test_another_mode_is_the_cause_where_a_client_went_back_as_well(
+    small: Small, other: str
+) -> None:
+    await small.open(mode=other)
+    for number in range(1, 4):
+        await small.ask(number)
+
+    small.turn_to("compile")
+    back = await small.ask(2)
+    small.turn_to(other)
+    shorter = await small.ask(1)
+
+    assert told_break(back) == ("broken", "mode_changed", "sidecar", 0)
+    # Nothing stood behind the first question, and nothing is there now.
+    assert shorter.verdict is not None
+    assert shorter.verdict.verdict == "shortened"
+
+
+@pytest.mark.parametrize("mode", ["compile", "shadow"])
+async def test_what_was_put_out_is_told_where_a_client_went_back_as_well(
+    small: Small, mode: str
+) -> None:
+    await small.open(mode=mode, ttl_seconds=60)
+    for number in range(1, 5):
+        await small.ask(number)
+
+    small.clock.move(61)
+    back = await small.ask(3)
+
+    assert told_cause(back) == ("broken", "evicted")
+    assert back.sidecar_mutations == 0
 
 
 class Full:
@@ -376,3 +349,39 @@ async def test_a_block_that_the_ledger_lost_meanwhile_is_missing_from_the_next_t
     await (talk << holds(block=False) >> upstream_says(OK) << client_gets(OK.chunks[0]))
     assert told.last.verdict.cause == "evicted"
     assert told.last.sidecar_mutations == 0
+
+
+GOES = st.tuples(st.integers(1, QUESTIONS), st.sampled_from(["", "", "elsewhere"]))
+TURNED = st.sampled_from(["observe", "shadow", "compile"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    entries=st.integers(1, QUESTIONS + 1),
+    steps=st.lists(st.one_of(GOES, TURNED, st.integers(20, 61)), max_size=14),
+)
+async def test_whatever_ledger_and_mode_do_who_goes_on_or_back_is_not_blamed(
+    entries: int, steps: list[tuple[int, str] | str | int]
+) -> None:
+    told, has_branched = Told(), False
+    async with AsyncExitStack() as stack:
+        small = await Small(told, stack, "memory://").open(
+            max_entries=entries, ttl_seconds=60
+        )
+        for step in steps:
+            if isinstance(step, int):
+                small.clock.move(step)
+                continue
+            if isinstance(step, str):
+                small.turn_to(step)
+                continue
+            number, branch = step
+            branch = branch if number > 1 else ""
+            has_branched = has_branched or bool(branch)
+            event = await small.ask(number, branch=branch)
+
+            assert event.verdict is not None
+            assert event.sidecar_mutations == 0
+            prediction = event.prediction
+            assert prediction is None or prediction.cause != "sidecar_changed"
+            assert has_branched or event.verdict.owner != "client"

@@ -195,8 +195,9 @@ async def test_what_could_not_be_compiled_is_not_tried_again(told: Told) -> None
 
 
 @pytest.mark.parametrize("layer", ["summarize", "prune-tool-results"])
+@pytest.mark.parametrize("turns_back", [2, 4])
 async def test_who_goes_back_into_what_was_shortened_is_asked_in_full(
-    told: Told, layer: str
+    told: Told, layer: str, turns_back: int
 ) -> None:
     more = f"overflow: {{layers: [{layer}], keep_recent_steps: 1}}"
     runtime = make_runtime(make_config(more=more), told)
@@ -209,13 +210,16 @@ async def test_who_goes_back_into_what_was_shortened_is_asked_in_full(
         talk >>= upstream_says(NOTES)
     talk <<= upstream_gets(is_shorter(turns))
     await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
-    # The client has the step before the newest one answered again.
-    earlier = turns[:-2]
+    # The client has a step before the newest one answered again.
+    earlier = turns[:-turns_back]
 
     talk = conversation(runtime) >> request(anthropic_body(earlier))
     talk <<= upstream_gets(lambda asked: asked.payload["messages"][-1] == earlier[-1])
     await (talk >> upstream_says(OK) << client_gets(OK.chunks[0]))
 
+    verdict = told.last.verdict
+    assert verdict is not None
+    assert (verdict.cause, verdict.owner) == ("overflow_recovery", "sidecar")
     assert told.last.sidecar_mutations == 0
 
 
