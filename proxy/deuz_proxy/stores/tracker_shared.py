@@ -78,6 +78,8 @@ class SharedTracker:
         self._saved: OrderedDict[str, _Saved] = OrderedDict()
         # What was recorded since the last save, by conversation.
         self._unsaved: dict[str, list[Again]] = {}
+        # The conversation of which a save is under way: there is one at a time.
+        self._saving: str | None = None
         self._sessions: dict[str, bytes] = {}
         self.kept_text = local.kept_text
 
@@ -98,7 +100,7 @@ class SharedTracker:
         except StoreFailed:
             return
         if found is not None:
-            self._take_newer(found)
+            self._take_newer(found, ask)
             if session is not None:
                 self._local.note_session(session, found.name)
             if found.is_first_known:
@@ -209,7 +211,11 @@ class SharedTracker:
             now=self._clock(),
             ttl_seconds=self._ttl_seconds,
         )
-        is_saved = await self._saves.ask(work)
+        self._saving = name
+        try:
+            is_saved = await self._saves.ask(work)
+        finally:
+            self._saving = None
         self._saves.say("save", int(is_saved), (0, 0))
         if is_saved:
             self._remember(name, _saved_as(saved.stamp + 1, state))
@@ -226,12 +232,16 @@ class SharedTracker:
         self._loads.say("load", int(found is not None), (0, 0))
         return found
 
-    def _take_newer(self, found: Found) -> None:
-        """Take what was found, unless this process has saved or taken it meanwhile.
+    def _take_newer(self, found: Found, ask: Ask) -> None:
+        """Take what was found, unless this process has saved or taken more meanwhile.
 
-        What was recorded on top of it may be on its way to the store.
+        What is being saved is in nothing that was found: its save takes what is newer.
         """
-        if found.stamp != self._saved.get(found.name, _NOTHING).stamp:
+        stamp = self._saved.get(found.name, _NOTHING).stamp
+        # A store that was emptied begins anew, with lower stamps.
+        is_as_asked = (found.name, stamp) == (ask.name, ask.stamp)
+        is_newer = found.stamp > stamp or (is_as_asked and found.stamp != stamp)
+        if is_newer and found.name != self._saving:
             self._take(found)
 
     def _take(self, found: Found) -> None:

@@ -228,6 +228,61 @@ async def test_what_is_on_its_way_to_the_store_outlives_a_look_up_of_before(
     assert tracker._local.longest(show("a b c")[0])[0] == 2
 
 
+async def test_a_look_up_that_two_saves_overtook_takes_nothing_back(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, tracker = Talk(), await replicas.open()
+    find = tracker._conversations.find
+    await talk.send_shared(tracker, "a")
+
+    async def find_late(ask: Ask, *, oldest: float) -> Found | None:
+        await tracker.settle()
+        found = await find(ask, oldest=oldest)
+        talk.send(tracker, "a b c")
+        await tracker.settle()
+        return found
+
+    with monkeypatch.context() as slow:
+        slow.setattr(tracker._conversations, "find", find_late)
+        talk.send(tracker, "a b")
+        await tracker.load(show("a b c d")[0], session=None)
+
+    assert tracker._local.longest(show("a b c d")[0])[0] == 3
+    assert (await talk.send_shared(tracker, "a b c d"))[1].verdict == "extended"
+
+
+async def test_a_look_up_while_what_was_recorded_is_saved_takes_nothing_back(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, one, two = Talk(), await replicas.open(), await replicas.open()
+    await talk.send_shared(one, "a")
+    await talk.send_shared(two, "a b")
+    save, is_saving, is_looked = (
+        one._conversations.save,
+        asyncio.Event(),
+        asyncio.Event(),
+    )
+
+    async def save_late(save_: Save, *, now: float, ttl_seconds: float) -> bool:
+        is_saving.set()
+        await is_looked.wait()
+        return await save(save_, now=now, ttl_seconds=ttl_seconds)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(one._conversations, "save", save_late)
+        talk.send(one, "a c")
+        await is_saving.wait()
+        await one.load(show("a c d")[0], session=None)
+        kept = one._local.longest(show("a c d")[0])[0]
+        is_looked.set()
+        await one.settle()
+
+    # Once it is saved, what the other recorded is here as well.
+    assert kept == 2
+    assert one._local.longest(show("a c d")[0])[0] == 2
+    assert one._local.longest(show("a b c")[0])[0] == 2
+
+
 async def test_what_nobody_used_for_its_age_is_not_found(
     replicas: Replicas, clock: ManualClock
 ) -> None:
