@@ -27,8 +27,8 @@ MAX_DIGITS = 12
 class Usage(msgspec.Struct, frozen=True, gc=False):
     """Disjoint token counts of one answer. `reasoning` is a part of `output`.
 
-    `is_anomalous` says that a count was negative or that the parts contradict each
-    other; such counts are clamped, never trusted.
+    `is_anomalous` says that a count was negative, too large or none at all, or that the
+    parts contradict each other: they are clamped or left out, never trusted.
     """
 
     input_uncached: int | None = None
@@ -260,9 +260,9 @@ def _settle(shape: Shape, counts: Mapping[str, object]) -> Usage | None:
     output = first(shape.output) if shape.output else None
     if reasoning or shape.extra:
         output = _all_output(shape, taken, output, total, reasoning)
-    if total is None and read is None and write is None and output is None:
-        return None
     is_anomalous = taken.is_anomalous
+    if total is None and read is None and write is None and output is None:
+        return Usage(is_anomalous=True) if is_anomalous else None
     if shape.includes_cache and total is not None:
         uncached = total - (read or 0) - (write or 0)
         if uncached < 0:
@@ -314,10 +314,10 @@ class _Counts:
         return None
 
     def _clamp(self, value: object) -> int | None:
-        """Return what an odd value may mean: it is used, and not trusted."""
+        """Return what an odd value may mean; one that is too large means nothing."""
         self.is_anomalous = True
         count = _as_count(value)
-        return None if count is None else max(0, min(count, MAX_COUNT))
+        return None if count is None or count > MAX_COUNT else max(0, count)
 
 
 def _as_count(value: object) -> int | None:
@@ -331,4 +331,4 @@ def _as_count(value: object) -> int | None:
     if isinstance(value, str) and len(value) <= MAX_DIGITS:
         digits = value.removeprefix("-")
         return int(value) if digits.isascii() and digits.isdecimal() else None
-    return MAX_COUNT + 1 if isinstance(value, float) and value > 0 else None
+    return None

@@ -220,16 +220,18 @@ def test_reported_zero_is_a_zero() -> None:
     ("report", "total"),
     [
         ({"input_tokens": -50, "output_tokens": 4}, 0),
-        ({"input_tokens": 10**30, "output_tokens": 4}, MAX_COUNT),
+        ({"input_tokens": 10**30, "output_tokens": 4}, None),
+        ({"input_tokens": MAX_COUNT + 1, "output_tokens": 4}, None),
         ({"input_tokens": "70", "output_tokens": 4}, 70),
         ({"input_tokens": 70.0, "output_tokens": 4}, 70),
         ({"input_tokens": True, "output_tokens": 4}, None),
         ({"input_tokens": "many", "output_tokens": 4}, None),
-        ({"input_tokens": 1e300, "output_tokens": 4}, MAX_COUNT),
+        ({"input_tokens": 1e300, "output_tokens": 4}, None),
+        ({"input_tokens": 10**30}, None),
         ({"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 90}}, 10),
     ],
 )
-def test_odd_counts_are_clamped_and_marked(
+def test_odd_counts_are_clamped_or_left_out_and_marked(
     report: dict[str, object], total: int | None
 ) -> None:
     usage = usage_of(report)
