@@ -99,11 +99,15 @@ def connect(path: Path) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=256,
     )
-    connection.execute(f"pragma mmap_size = {_MAPPED_BYTES}")
-    # Synced at checkpoints only: a power cut may cost the newest entries, never more.
-    connection.execute("pragma synchronous = normal")
-    # What is deleted or forgotten is overwritten, not only left out.
-    connection.execute("pragma secure_delete = on")
+    try:
+        connection.execute(f"pragma mmap_size = {_MAPPED_BYTES}")
+        # Synced at checkpoints only: a power cut may cost the newest entries, no more.
+        connection.execute("pragma synchronous = normal")
+        # What is deleted or forgotten is overwritten, not only left out.
+        connection.execute("pragma secure_delete = on")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

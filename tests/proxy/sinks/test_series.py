@@ -71,7 +71,14 @@ def test_many_observations_at_once_are_as_one_by_one(
         one_by_one.observe(amount, trace)
     at_once.observe_all([amount for amount, _ in observed], traces.__getitem__)
 
-    assert told(at_once) == told(one_by_one)
+    # The last digit of a sum depends on how it is made.
+    sums = [value for name, _, value, _ in told(one_by_one) if name == "m_sum"]
+    assert [pytest.approx(each) for each in sums] == [
+        value for name, _, value, _ in told(at_once) if name == "m_sum"
+    ]
+    assert [each for each in told(at_once) if each[0] != "m_sum"] == [
+        each for each in told(one_by_one) if each[0] != "m_sum"
+    ]
 
 
 Told = tuple[str, dict[str, str], float, object]

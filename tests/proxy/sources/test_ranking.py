@@ -5,10 +5,12 @@ tell, by what an edit of the pages may cost.
 """
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from deuz_proxy.config.context import FilesSource
 from deuz_proxy.config.memory import StoreSource
@@ -108,8 +110,15 @@ def noise(texts: Sequence[str], count: int) -> dict[str, str]:
     }
 
 
-def indexed(chunks: Mapping[str, Sequence[Chunk]]) -> Search:
+@pytest_asyncio.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as opened:
+        yield opened
+
+
+def indexed(chunks: Mapping[str, Sequence[Chunk]], stack: AsyncExitStack) -> Search:
     index = ChunkIndex(":memory:")
+    stack.callback(index.close)
     index.begin()
     for name, each in chunks.items():
         index.replace(name, STAMP, each)
@@ -122,8 +131,11 @@ def indexed(chunks: Mapping[str, Sequence[Chunk]]) -> Search:
     return search
 
 
-async def remembered(chunks: Mapping[str, Sequence[Chunk]]) -> Search:
+async def remembered(
+    chunks: Mapping[str, Sequence[Chunk]], stack: AsyncExitStack
+) -> Search:
     memory = await SqliteMemory(":memory:", words_of=words_of).open()
+    stack.push_async_callback(memory.close)
     for name, each in chunks.items():
         for chunk in each:
             await memory.put("acme", Draft(f"{name}#{chunk.id}", chunk.text), now=NOW)
@@ -135,8 +147,10 @@ async def remembered(chunks: Mapping[str, Sequence[Chunk]]) -> Search:
     return search
 
 
-async def both(chunks: Mapping[str, Sequence[Chunk]]) -> dict[str, Search]:
-    return {"files": indexed(chunks), "store": await remembered(chunks)}
+async def both(
+    chunks: Mapping[str, Sequence[Chunk]], stack: AsyncExitStack
+) -> dict[str, Search]:
+    return {"files": indexed(chunks, stack), "store": await remembered(chunks, stack)}
 
 
 async def rates(search: Search) -> tuple[float, float]:
@@ -150,8 +164,9 @@ async def rates(search: Search) -> tuple[float, float]:
     return recall, sum(1 / rank for rank in ranks if rank) / len(ranks)
 
 
-async def test_the_right_page_is_found_among_all_pages() -> None:
-    searches = await both({n: list(chunk_markdown(t)) for n, t in pages().items()})
+async def test_the_right_page_is_found_among_all_pages(stack: AsyncExitStack) -> None:
+    chunks = {n: list(chunk_markdown(t)) for n, t in pages().items()}
+    searches = await both(chunks, stack)
 
     in_files = await rates(searches["files"])
     in_store = await rates(searches["store"])
@@ -162,20 +177,24 @@ async def test_the_right_page_is_found_among_all_pages() -> None:
     assert in_store[1] > 0.5
 
 
-async def test_the_right_page_is_found_among_thousands_of_chunks() -> None:
+async def test_the_right_page_is_found_among_thousands_of_chunks(
+    stack: AsyncExitStack,
+) -> None:
     texts = pages()
     chunks = {name: list(chunk_markdown(text)) for name, text in texts.items()}
     for name, text in noise(list(texts.values()), 5_000).items():
         chunks[name] = [Chunk("1", text)]
 
-    recall, reciprocal = await rates(indexed(chunks))
+    recall, reciprocal = await rates(indexed(chunks, stack))
 
     assert recall > 0.38
     assert reciprocal > 0.38
 
 
-async def test_the_least_score_keeps_what_answers_and_little_else() -> None:
-    search = indexed({n: list(chunk_markdown(t)) for n, t in pages().items()})
+async def test_the_least_score_keeps_what_answers_and_little_else(
+    stack: AsyncExitStack,
+) -> None:
+    search = indexed({n: list(chunk_markdown(t)) for n, t in pages().items()}, stack)
     kept = 0
     for question, right in QUESTIONS.items():
         found = await search(question)
@@ -190,13 +209,15 @@ async def test_the_least_score_keeps_what_answers_and_little_else() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 5, 50, 5_000])
-async def test_a_score_means_the_same_in_sets_of_any_size(size: int) -> None:
+async def test_a_score_means_the_same_in_sets_of_any_size(
+    size: int, stack: AsyncExitStack
+) -> None:
     chunks: dict[str, Sequence[Chunk]] = {"refunds": [Chunk("1", REFUNDS)]}
     for number in range(size - 1):
         chunks[f"n{number}"] = [Chunk("1", SHIPPING.format(number))]
     least = {"files": LEAST_OF_FILES, "store": LEAST_OF_STORE}
 
-    for kind, search in (await both(chunks)).items():
+    for kind, search in (await both(chunks, stack)).items():
         for question in ("How do refunds work?", "When are refunds paid to the card?"):
             found = await search(question)
             assert found[0][0] == "refunds"
@@ -207,14 +228,16 @@ async def test_a_score_means_the_same_in_sets_of_any_size(size: int) -> None:
         assert all(score < least[kind] for _, score in found)
 
 
-async def test_what_is_pasted_with_a_question_does_not_hide_the_answer() -> None:
+async def test_what_is_pasted_with_a_question_does_not_hide_the_answer(
+    stack: AsyncExitStack,
+) -> None:
     chunks: dict[str, Sequence[Chunk]] = {"refunds": [Chunk("1", REFUNDS)]}
     for number in range(11):
         chunks[f"n{number}"] = [Chunk("1", SHIPPING.format(number))]
     log = "\n".join(f"10:{n:02d}:07 basket={41_000 + 7 * n} retry" for n in range(30))
     least = {"files": LEAST_OF_FILES, "store": LEAST_OF_STORE}
 
-    for kind, search in (await both(chunks)).items():
+    for kind, search in (await both(chunks, stack)).items():
         found = await search(f"What do we know about refunds, shortly?\n\n{log}")
         assert found[0][0] == "refunds"
         assert found[0][1] > least[kind]
@@ -234,14 +257,14 @@ async def test_what_is_pasted_with_a_question_does_not_hide_the_answer() -> None
 )
 @pytest.mark.parametrize("size", [1, 40])
 async def test_questions_in_other_languages_find_their_words(
-    text: str, question: str, size: int
+    text: str, question: str, size: int, stack: AsyncExitStack
 ) -> None:
     chunks: dict[str, Sequence[Chunk]] = {"right": [Chunk("1", text)]}
     for number in range(size - 1):
         chunks[f"n{number}"] = [Chunk("1", SHIPPING.format(number))]
     least = {"files": LEAST_OF_FILES, "store": LEAST_OF_STORE}
 
-    for kind, search in (await both(chunks)).items():
+    for kind, search in (await both(chunks, stack)).items():
         found = await search(question)
         assert found[0][0] == "right"
         assert found[0][1] > least[kind]

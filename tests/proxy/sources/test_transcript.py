@@ -76,6 +76,11 @@ class Part:
         query = Query(text, scope, 9)
         return [record.record_id for record in await self.transcript.find(query)]
 
+    async def close(self) -> None:
+        await self.transcript.close()
+        assert isinstance(self.memory.records, SqliteMemory)
+        await self.memory.records.close()
+
 
 async def make_part(**fields: Any) -> Part:
     past = await SqliteMemory(":memory:", words_of=words_of).open()
@@ -95,9 +100,7 @@ async def make_part(**fields: Any) -> Part:
 async def part() -> AsyncIterator[Part]:
     made = await make_part()
     yield made
-    await made.transcript.close()
-    assert isinstance(made.memory.records, SqliteMemory)
-    await made.memory.records.close()
+    await made.close()
 
 
 async def test_an_exchange_is_kept_once_its_answer_is_sent_back(part: Part) -> None:
@@ -228,7 +231,7 @@ async def test_the_oldest_go_over_the_bounds() -> None:
         "User: anna 2\n\nAssistant: Yes."
     ]
     assert len(await part.remembered("default/ben")) == 2
-    await part.transcript.close()
+    await part.close()
 
 
 async def test_what_is_forgotten_is_gone_and_stays_so(part: Part) -> None:
@@ -298,8 +301,9 @@ async def test_closing_writes_what_waits_and_leaves_no_task() -> None:
     await part.transcript.close()
     await part.ask(FIRST)
 
-    assert asyncio.all_tasks() == before
     assert not part.transcript.missed
+    await part.close()
+    assert asyncio.all_tasks() == before
 
 
 def test_ids_come_from_the_lineage() -> None:

@@ -1,5 +1,6 @@
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,9 @@ def commit(
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> sqlite3.Connection:
-    return open_file(tmp_path / "ledger.db")
+def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(open_file(tmp_path / "ledger.db")) as opened:
+        yield opened
 
 
 def keys_of(file: sqlite3.Connection) -> list[bytes]:
