@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import brotli
 import pytest
-from backports import zstd
 
+from deuz_proxy.observe.zstandard import zstd
 from deuz_testing.bodies import anthropic_body, assistant, user
 from deuz_testing.line import (
     RULE,

@@ -7,9 +7,9 @@ import zlib
 
 import brotli
 import pytest
-from backports import zstd
 from hypothesis import given, settings
 
+from deuz_proxy.observe.zstandard import zstd
 from deuz_testing.bodies import anthropic_body, chat_body, odd_bodies, user
 from deuz_testing.line import Line, make_config, running_line
 from deuz_testing.loops import PlainLoop

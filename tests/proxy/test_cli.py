@@ -407,7 +407,8 @@ def test_the_fake_provider_runs_from_the_command_line(tmp_path: Path) -> None:
             config, name="told", folder=tmp_path, environ={}
         ).upstreams
         assert {upstreams[name].url for name in ("anthropic", "openai")} == {url}
-        with pytest.raises(urllib.error.HTTPError):
+        with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"{url}/nothing", timeout=WAIT_SECONDS)
+        refused.value.close()
         process.terminate()
         assert process.wait(WAIT_SECONDS) in {0, -signal.SIGTERM}

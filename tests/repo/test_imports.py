@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,3 +100,25 @@ def test_no_task_is_started_outside_a_task_group() -> None:
     ]
 
     assert found == []
+
+
+def test_what_some_versions_of_python_lack_is_imported_in_one_place_each() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    some = [each for each in project["dependencies"] if "python_version" in each]
+    names = {each.partition(">")[0].partition(".")[0] for each in some}
+    importing = [
+        str(path.relative_to(ROOT))
+        for folder in ("compiler", "proxy", "tests", "dashboards")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if names & {part.partition(".")[0] for part in imported_by(node)}
+    ]
+
+    assert names
+    assert importing == ["proxy/deuz_proxy/observe/zstandard.py"]
+
+
+def imported_by(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [each.name for each in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

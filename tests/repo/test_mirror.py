@@ -9,6 +9,7 @@ PACKAGES = {
 }
 
 TESTED_ELSEWHERE: dict[str, str] = {
+    "proxy/observe/zstandard.py": "tests/proxy/observe/test_inflate.py",
     "compiler/errors.py": "tests/repo/test_docs.py",
     "proxy/errors.py": "tests/repo/test_docs.py",
     "compiler/wires/table.py": "tests/compiler/wires/conformance/test_table.py",

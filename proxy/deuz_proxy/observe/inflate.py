@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import brotli
-from backports import zstd
+
+from deuz_proxy.observe.zstandard import zstd
 
 Headers = Sequence[tuple[bytes, bytes]]
 

@@ -182,7 +182,7 @@ def test_words_of_a_user_are_read_alike_on_every_wire(wire: str) -> None:
 
 
 # Deeper than any version of Python reads.
-DEEP = b"[" * 90_000 + b"]" * 90_000
+DEEP = b"[" * 1_000_000 + b"]" * 1_000_000
 
 
 @pytest.mark.parametrize("wire", WIRES)

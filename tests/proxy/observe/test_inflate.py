@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import brotli
 import pytest
-from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from deuz_proxy.observe.inflate import (
     content_codings,
     decode_body,
 )
+from deuz_proxy.observe.zstandard import zstd
 
 
 def raw_deflate(data: bytes) -> bytes:

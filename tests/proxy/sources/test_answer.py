@@ -142,7 +142,7 @@ def test_an_answer_of_which_no_record_is_one_is_a_failure() -> None:
         (b'{"records": [{"id": "a", "text": "\\ud800"}]}', "not_json"),
         (b'{"records": ' + b"[" * 100_000, "not_json"),
         (b"[" * 100_000 + b"]" * 100_000, "wrong_shape"),
-        (b'{"d": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not_json"),
+        (b'{"d": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}", "not_json"),
         (b'{"records": {}}', "wrong_shape"),
         (b'{"results": []}', "wrong_shape"),
         (b"[]", "wrong_shape"),

@@ -11,7 +11,6 @@ import zlib
 
 import brotli  # It ships no stubs.
 from aiohttp import web
-from backports import zstd
 
 from deuz_proxy.demo.provider.exchange import (
     ANTHROPIC,
@@ -24,6 +23,7 @@ from deuz_proxy.demo.provider.exchange import (
 )
 from deuz_proxy.demo.provider.fields import word
 from deuz_proxy.demo.provider.routing import Route, find_credential
+from deuz_proxy.observe.zstandard import zstd
 
 _GZIP_OR_ZLIB = 47
 

@@ -4,9 +4,9 @@ import zlib
 import aiohttp
 import brotli  # It ships no stubs.
 import pytest
-from backports import zstd
 
 from deuz_proxy.demo.provider.receiving import unpack_body
+from deuz_proxy.observe.zstandard import zstd
 from deuz_testing.provider import running_provider
 
 BODY = b'{"model": "fake"}' * 100
