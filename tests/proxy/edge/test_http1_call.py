@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -150,10 +151,11 @@ async def is_reset_by_the_end_of_all(serve: Serve) -> None:
         await client.send(OLD)
         await client.read_head()
         # However fast this machine is, not all is here before the end.
-        client.writer.transport.pause_reading()
+        transport: Any = client.writer.transport
+        transport.pause_reading()
         await server.close(grace_seconds=0.01)
 
-        client.writer.transport.resume_reading()
+        transport.resume_reading()
         with pytest.raises(ConnectionResetError):
             await client.read_to_end()
 
