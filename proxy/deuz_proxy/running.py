@@ -19,6 +19,7 @@ from deuz_proxy.app import App, Settings, running_app
 from deuz_proxy.config.file import ConfigFile
 from deuz_proxy.errors import ConfigInvalid, SidecarError
 from deuz_proxy.observe.events import FaultCaught
+from deuz_proxy.observe.vocabulary import OTHER
 from deuz_proxy.tuning import tune_process
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ async def _watch_config(
         except ConfigInvalid as fault:
             tell(f"config not taken, the running one stays in force:\n{fault}")
         except Exception as fault:  # noqa: BLE001  # A reload must not end what runs.
-            app.notice(FaultCaught("", "reload", SidecarError.code))
+            app.notice(FaultCaught(OTHER, "reload", SidecarError.code))
             tell(f"config reload failed: {type(fault).__name__}")
         else:
             tell("config taken")

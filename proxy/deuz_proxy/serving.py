@@ -28,6 +28,7 @@ from deuz_proxy.memory.forgetting import Forgettable, Memory
 from deuz_proxy.memory.working import WorkingMemory
 from deuz_proxy.observe.events import FaultCaught, Listener, Trace
 from deuz_proxy.observe.trace import make_trace, sampler_named
+from deuz_proxy.observe.vocabulary import OTHER
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.sources.build import build_sources, make_breakers, transcripts_of
 from deuz_proxy.sources.words import words_of
@@ -170,7 +171,7 @@ class Serving:
         try:
             await self.drop(old)
         except Exception:  # noqa: BLE001  # It must not end what runs.
-            old.notice(FaultCaught("", "reload", SidecarError.code))
+            old.notice(FaultCaught(OTHER, "reload", SidecarError.code))
 
     def _transcripts(self) -> Iterable[Forgettable]:
         return transcripts_of(self.runtime.sources)

@@ -93,7 +93,7 @@ async def test_a_source_that_cannot_be_closed_ends_nothing_and_hides_no_other() 
         await until(lambda: len(told) == 1)
 
     assert source.is_closed
-    assert told == [FaultCaught("", "reload", "sidecar_fault")]
+    assert told == [FaultCaught("other", "reload", "sidecar_fault")]
 
 
 async def test_it_tells_whom_it_was_given() -> None:
