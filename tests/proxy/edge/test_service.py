@@ -158,7 +158,7 @@ async def test_a_request_keeps_the_runtime_it_came_in_with(told: Told) -> None:
 def test_what_was_not_read_is_refused_in_the_shape_of_what_was_asked_for(
     runtime: Runtime, asked: str | None, start: bytes
 ) -> None:
-    body = Service(lambda: runtime).refuse(HeadTooLarge(), asked)
+    body = Service(lambda: runtime).refuse(HeadTooLarge(limit=9, unit="lines"), asked)
 
     assert body.startswith(start)
     assert b'"code":"head_too_large"' in body
