@@ -21,7 +21,7 @@ from deuz_proxy.edge.http1_server import Http1Server, make_http1_server
 from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
-from deuz_proxy.edge.proxies import Proxies
+from deuz_proxy.edge.proxies import proxies_of
 from deuz_proxy.edge.service import Service
 from deuz_proxy.errors import SidecarError
 from deuz_proxy.memory.forgetting import Forgettable, Memory
@@ -72,7 +72,7 @@ class Serving:
         upstreams = await Http1Upstreams(
             connect_seconds=limits.connect_seconds,
             idle_seconds=limits.stream_idle_seconds,
-            proxies=Proxies(self._environ if config.proxy == "environment" else {}),
+            proxies=proxies_of(config.proxy, self._environ),
             turn=self._turn,
         ).open()
         self._stack.push_async_callback(upstreams.close)
