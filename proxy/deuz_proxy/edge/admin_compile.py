@@ -120,7 +120,7 @@ def _unserved(refused: ContextRefused, known: Known) -> Refused:
         for answer in answers
         if answer.status in SOURCE_FAILURES
     ]
-    return Refused(refused.status, refused.code, [route, *sources])
+    return Refused(503, "context_refused", [route, *sources])
 
 
 def _given(body: DryRunBody) -> GivenRequest:
