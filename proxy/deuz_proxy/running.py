@@ -181,6 +181,8 @@ async def _watch_config(
             tell(f"config not taken, the running one stays in force:\n{fault}")
         except Exception as fault:  # noqa: BLE001  # A reload must not end what runs.
             app.notice(FaultCaught(OTHER, "reload", SidecarError.code))
-            tell(f"config reload failed: {type(fault).__name__}")
+            # Words of others may hold content.
+            is_ours = isinstance(fault, SidecarError)
+            tell(f"config reload failed: {fault if is_ours else type(fault).__name__}")
         else:
             tell("config taken")

@@ -29,7 +29,7 @@ listen: 127.0.0.1:0
 admin: {listen: "127.0.0.1:0"}
 """
 UNUSABLE = """
-context: {sources: [{type: transcript, url: "sqlite:////no/such/past.db"}]}
+context: {sources: [{type: transcript, url: "sqlite:///past.db"}]}
 """
 HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -159,8 +159,10 @@ async def test_a_file_that_changes_while_it_starts_is_taken(tmp_path: Path) -> N
 async def test_a_reload_that_fails_in_another_way_leaves_what_runs(
     tmp_path: Path,
 ) -> None:
-    file = tmp_path / "deuz.yaml"
+    file, past = tmp_path / "deuz.yaml", tmp_path / "past.db"
     file.write_text(CONFIG)
+    # As far as a look at it tells, it is one of ours.
+    past.write_bytes(b"SQLite format 3\0 and nothing else")
     told: list[str] = []
     look = asyncio.Event()
     look.set()
@@ -175,7 +177,8 @@ async def test_a_reload_that_fails_in_another_way_leaves_what_runs(
         await asyncio.wait((watching,))
         assert app.runtime is before
 
-    assert told == ["config reload failed: StoreUnusable"]
+    words = f"store {past} cannot be used: file is not a database"
+    assert told == [f"config reload failed: {words}"]
 
 
 async def test_once_told_to_stop_a_second_signal_is_not_held_back() -> None:

@@ -7,6 +7,7 @@ Rules:
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +16,8 @@ from urllib.parse import urlsplit
 from deuz_proxy.config.ledger import is_tls
 from deuz_proxy.config.model import BUILT_IN_UPSTREAMS, Config
 from deuz_proxy.config.nodes import Document, Place, Tree
-from deuz_proxy.config.values import nearest, split_address
+from deuz_proxy.config.places import check_places
+from deuz_proxy.config.values import nearest, path_below, split_address
 
 Fault = tuple[Place, str]
 _KIND_OF_TYPE = {
@@ -101,9 +103,9 @@ def _folders(document: Document, folder: Path) -> Iterator[Fault]:
             source, "path"
         ):
             continue
-        path = Path(folder, Path(_text(source, "path")).expanduser())
+        path = _path(folder, _text(source, "path"))
         inner, line = (*place, "path"), document.line(place)
-        if not path.is_dir():
+        if path is None or not path.is_dir():
             yield inner, "is not a folder that exists (allowed: a folder)"
         elif (whole := path.resolve()) in seen:
             first = seen[whole]
@@ -125,7 +127,8 @@ def _certificates(document: Document, folder: Path) -> Iterator[Fault]:
             )
     for place, section in sections:
         named = _text(section, "ca_file")
-        if named and not Path(folder, Path(named).expanduser()).is_file():
+        path = _path(folder, named)
+        if named and (path is None or not path.is_file()):
             yield (*place, "ca_file"), "is not a file that exists (allowed: a file)"
 
 
@@ -205,6 +208,7 @@ _CHECKS: tuple[_Check, ...] = (
     _source_ids,
     _record_ids,
     _folders,
+    check_places,
     _certificates,
     _extras,
     _one_store,
@@ -232,6 +236,12 @@ def _items(
 def _text(mapping: dict[str, Tree], key: str) -> str:
     value = mapping.get(key)
     return value if isinstance(value, str) else ""
+
+
+def _path(folder: Path, named: str) -> Path | None:
+    with suppress(ValueError):
+        return path_below(folder, Path(named))
+    return None
 
 
 def _decimal(value: Tree) -> Decimal | None:
