@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from deuz_proxy.config.ledger import is_tls
+from deuz_proxy.config.memory import POSTGRES
 from deuz_proxy.config.model import BUILT_IN_UPSTREAMS, Config
 from deuz_proxy.config.nodes import Document, Place, Tree
 from deuz_proxy.config.places import check_places
@@ -130,6 +131,23 @@ def _certificates(document: Document, folder: Path) -> Iterator[Fault]:
         path = _path(folder, named)
         if named and (path is None or not path.is_file()):
             yield (*place, "ca_file"), "is not a file that exists (allowed: a file)"
+        elif named and not _holds_certificates(path):
+            yield (
+                (*place, "ca_file"),
+                "holds no certificate, or cannot be read (allowed: a file in PEM)",
+            )
+
+
+def _holds_certificates(path: Path | None) -> bool:
+    # Only who names one pays for it.
+    import ssl  # noqa: PLC0415
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cafile=path)
+    except (OSError, ValueError):
+        return False
+    return bool(context.cert_store_stats()["x509"])
 
 
 def _one_store(document: Document, _: Path) -> Iterator[Fault]:
@@ -152,6 +170,14 @@ def _extras(document: Document, _: Path) -> Iterator[Fault]:
                 (*place, "type"),
                 "needs the package mcp (install it: pip install 'deuz-sidecar[mcp]')",
             )
+    memory = document.at(("memory", "url"))
+    scheme = memory.partition(":")[0] if isinstance(memory, str) else ""
+    if scheme in POSTGRES and find_spec("asyncpg") is None:
+        yield (
+            ("memory", "url"),
+            "needs the package asyncpg "
+            "(install it: pip install 'deuz-sidecar[postgres]')",
+        )
 
 
 def _shares(document: Document, _: Path) -> Iterator[Fault]:
