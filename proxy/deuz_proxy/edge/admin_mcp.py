@@ -43,6 +43,7 @@ PATH = "/mcp"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
 _PARSE, _INVALID, _UNKNOWN, _PARAMS = -32700, -32600, -32601, -32602
 _ORIGIN = "mcp"
+_METHODS = "initialize, ping, tools/list, tools/call"
 
 Answer = Mapping[str, Any]
 
@@ -197,7 +198,7 @@ async def answer_message(request: Request, runtime: Runtime, right: Right) -> Re
         return await _call(number, params, runtime, right)
     result = _plain_result(name, params, right)
     if result is None:
-        return _failed(number, _UNKNOWN, "there is no such method")
+        return _failed(number, _UNKNOWN, f"there is no such method; {_METHODS} are")
     return _done(number, result)
 
 

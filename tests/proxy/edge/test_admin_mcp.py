@@ -146,6 +146,14 @@ async def test_a_question_of_a_megabyte_is_answered() -> None:
     assert isinstance(found["records"], list)
 
 
+async def test_a_method_that_is_not_there_is_told_with_those_that_are() -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "resources/list"}
+    async with served_admin() as api:
+        _, told = await api.call("POST", "/mcp", message)
+
+    assert "tools/list, tools/call are" in told["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
