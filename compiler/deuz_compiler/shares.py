@@ -92,7 +92,7 @@ def _kept_shares(
     return (
         SegmentShare("tools", current.tools.tokens, 0, 0),
         SegmentShare("system", current.system.tokens, 0, 0),
-        SegmentShare("turns", reused - own_reused, 0, new - own_new),
+        SegmentShare("turn", reused - own_reused, 0, new - own_new),
         SegmentShare("context", own_reused, 0, own_new),
     )
 
@@ -102,7 +102,7 @@ def _all_new(current: Prefix, ours: Ours) -> tuple[SegmentShare, ...]:
     return (
         SegmentShare("tools", 0, 0, current.tools.tokens),
         SegmentShare("system", 0, 0, current.system.tokens),
-        SegmentShare("turns", 0, 0, current.history_tokens - added),
+        SegmentShare("turn", 0, 0, current.history_tokens - added),
         SegmentShare("context", 0, 0, added),
     )
 
@@ -121,7 +121,7 @@ def _history_shares(
     lost = current.tokens_between(reused_end, known)
     reused = current.history_tokens - new - lost
     if not ours.count:
-        turns = SegmentShare("turns", reused, lost, new)
+        turns = SegmentShare("turn", reused, lost, new)
         return (turns, SegmentShare("context", 0, 0, 0))
     context = (
         _added_tokens(ours, 0, reused_end),
@@ -130,7 +130,7 @@ def _history_shares(
     )
     whole = (reused, lost, new)
     own = (total - added for total, added in zip(whole, context, strict=True))
-    return (SegmentShare("turns", *own), SegmentShare("context", *context))
+    return (SegmentShare("turn", *own), SegmentShare("context", *context))
 
 
 def _added_tokens(ours: Ours, start: int, end: int) -> int:

@@ -51,6 +51,11 @@ class App:
         self.addresses = Addresses("", "")
 
     @property
+    def config(self) -> Config:
+        """What it was started with."""
+        return self.serving.config
+
+    @property
     def notice(self) -> Listener:
         """What is told of every event."""
         return self._telling.fanout.__call__

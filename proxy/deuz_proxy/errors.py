@@ -23,7 +23,10 @@ class BodyTooLarge(SidecarError):
     status = 413
 
     def __init__(self, *, limit_bytes: int) -> None:
-        super().__init__(f"request body is over the limit of {limit_bytes} bytes")
+        super().__init__(
+            f"request body is over the limit of {limit_bytes} bytes"
+            " (limits.max_body_bytes)"
+        )
         self.limit_bytes = limit_bytes
 
 
@@ -38,23 +41,32 @@ class RequestMalformed(SidecarError):
 
 
 class HeadTooLarge(SidecarError):
-    """A request's head is longer than any client's should be."""
+    """A request's head has more `bytes` or `lines` than the configured limit."""
 
     code = "head_too_large"
     status = 431
 
-    def __init__(self) -> None:
-        super().__init__("the request's header lines are too long or too many")
+    def __init__(self, *, limit: int, unit: str) -> None:
+        super().__init__(
+            f"the request's head is over the limit of {limit} {unit}"
+            f" (limits.max_head_{unit})"
+        )
+        self.limit = limit
 
 
 class RequestTooSlow(SidecarError):
-    """A request's head or body was begun, and did not come in time."""
+    """A request's `head` or `body` was begun, and did not come in time."""
 
     code = "request_too_slow"
     status = 408
 
-    def __init__(self, *, limit_seconds: float) -> None:
-        super().__init__(f"the request did not come within {limit_seconds:g} seconds")
+    def __init__(self, part: str, limit_seconds: float) -> None:
+        is_head = part == "head"
+        what = "did not come whole within" if is_head else "stopped coming for"
+        super().__init__(
+            f"the request's {part} {what} {limit_seconds:g} seconds"
+            f" (limits.{part}_seconds)"
+        )
         self.limit_seconds = limit_seconds
 
 
@@ -65,7 +77,7 @@ class TooManyConnections(SidecarError):
     status = 503
 
     def __init__(self, *, limit: int) -> None:
-        super().__init__(f"more than {limit} connections")
+        super().__init__(f"more than {limit} connections (limits.max_connections)")
         self.limit = limit
 
 
@@ -81,7 +93,7 @@ class UpstreamUnreachable(SidecarError):
         "refused": "connection refused",
         "dns": "name not found",
         "tls": "TLS handshake failed",
-        "timeout": "no connection in time",
+        "timeout": "no connection within limits.connect_seconds",
         "proxy": "no way through the environment's proxy",
         "network": "network error",
     }
@@ -94,13 +106,19 @@ class UpstreamUnreachable(SidecarError):
 
 
 class UpstreamBroken(SidecarError):
-    """The upstream went away before it answered."""
+    """The upstream went away before it answered, or said nothing for too long."""
 
     code = "upstream_broken"
     status = 502
 
-    def __init__(self, *, upstream: str) -> None:
-        super().__init__(f"upstream {upstream} closed the connection before answering")
+    def __init__(self, *, upstream: str, silent_seconds: float | None = None) -> None:
+        what = (
+            "closed the connection before answering"
+            if silent_seconds is None
+            else f"was silent for {silent_seconds:g} seconds"
+            " (limits.stream_idle_seconds)"
+        )
+        super().__init__(f"upstream {upstream} {what}")
         self.upstream = upstream
 
 

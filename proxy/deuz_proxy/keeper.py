@@ -49,7 +49,7 @@ class Keeper:
         self._folder = Path(mkdtemp(prefix="deuz-sidecar-"))
         self._stack.callback(rmtree, self._folder, ignore_errors=True)
         shared = shared_config(config, self._folder)
-        self._config = config
+        self.config = config
         self._telling = Telling(config, environ, self._stack)
         self._serving = Serving(shared, environ, self._stack)
         self._workers: Workers
@@ -67,7 +67,7 @@ class Keeper:
 
     async def open(self) -> None:
         """Open what tells, then start the workers; return once all of them listen."""
-        config, settings = self._config, self._settings
+        config, settings = self.config, self._settings
         self._telling.open()
         listen, held = hold_address(settings.listen or config.listen)
         for each in held:

@@ -18,9 +18,14 @@ _MODE = 0o600
 def make_private(path: Path) -> None:
     """Make the file, if it is not there, and let its owner alone read it.
 
+    The last folder of its path is made, too; more of them are more often a missing
+    slash than a wish.
+
     Raises:
         OSError: its folder is not there, it is no file, or it is somebody else's.
     """
+    with suppress(FileNotFoundError):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
     # Never opened if it is there: closing it would drop this process's locks on it.
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _MODE))

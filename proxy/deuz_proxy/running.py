@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 from deuz_compiler import load_scanner
 from deuz_proxy.app import App, Settings, running_app
 from deuz_proxy.config.file import ConfigFile
+from deuz_proxy.edge.proxies import proxies_of
 from deuz_proxy.errors import ConfigInvalid, SidecarError
 from deuz_proxy.observe.events import FaultCaught
+from deuz_proxy.observe.vocabulary import OTHER
 from deuz_proxy.tuning import tune_process
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ async def run_until_stopped(
         tell(f"admin page and metrics on {app.addresses.admin}")
         if load_scanner() is None:
             tell(_NO_SCANNER)
+        _tell_proxies(app, environ, tell)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(_watch_config(app, file, environ, look, tell))
             await stop.wait()
@@ -95,6 +98,7 @@ async def run_command(
     """
     async with running_app(settings, environ) as app:
         tell(f"deuz-sidecar exec: admin page and metrics on {app.addresses.admin}")
+        _tell_proxies(app, environ, tell, of="deuz-sidecar exec: ")
         child_environ = {**environ, **base_urls(app.addresses.listen)}
         try:
             process = await asyncio.create_subprocess_exec(*argv, env=child_environ)
@@ -107,6 +111,14 @@ async def run_command(
             loop.add_signal_handler(name, _pass_on, process, name)
         code = await process.wait()
         return code if code >= 0 else _SIGNALLED - code
+
+
+def _tell_proxies(
+    app: "App | Keeper", environ: Mapping[str, str], tell: Tell, *, of: str = ""
+) -> None:
+    """Say at once what would else show with the first request, and not why."""
+    for words in proxies_of(app.config.proxy, environ).complaints():
+        tell(f"{of}{words}")
 
 
 def _not_run(program: str, fault: OSError) -> tuple[str, int]:
@@ -168,7 +180,9 @@ async def _watch_config(
         except ConfigInvalid as fault:
             tell(f"config not taken, the running one stays in force:\n{fault}")
         except Exception as fault:  # noqa: BLE001  # A reload must not end what runs.
-            app.notice(FaultCaught("", "reload", SidecarError.code))
-            tell(f"config reload failed: {type(fault).__name__}")
+            app.notice(FaultCaught(OTHER, "reload", SidecarError.code))
+            # Words of others may hold content.
+            is_ours = isinstance(fault, SidecarError)
+            tell(f"config reload failed: {fault if is_ours else type(fault).__name__}")
         else:
             tell("config taken")

@@ -21,13 +21,14 @@ from deuz_proxy.edge.http1_server import Http1Server, make_http1_server
 from deuz_proxy.edge.http1_turn import Turn
 from deuz_proxy.edge.http1_upstreams import Http1Upstreams
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
-from deuz_proxy.edge.proxies import Proxies
+from deuz_proxy.edge.proxies import proxies_of
 from deuz_proxy.edge.service import Service
 from deuz_proxy.errors import SidecarError
 from deuz_proxy.memory.forgetting import Forgettable, Memory
 from deuz_proxy.memory.working import WorkingMemory
 from deuz_proxy.observe.events import FaultCaught, Listener, Trace
 from deuz_proxy.observe.trace import make_trace, sampler_named
+from deuz_proxy.observe.vocabulary import OTHER
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.sources.build import build_sources, make_breakers, transcripts_of
 from deuz_proxy.sources.words import words_of
@@ -71,7 +72,7 @@ class Serving:
         upstreams = await Http1Upstreams(
             connect_seconds=limits.connect_seconds,
             idle_seconds=limits.stream_idle_seconds,
-            proxies=Proxies(self._environ if config.proxy == "environment" else {}),
+            proxies=proxies_of(config.proxy, self._environ),
             turn=self._turn,
         ).open()
         self._stack.push_async_callback(upstreams.close)
@@ -170,7 +171,7 @@ class Serving:
         try:
             await self.drop(old)
         except Exception:  # noqa: BLE001  # It must not end what runs.
-            old.notice(FaultCaught("", "reload", SidecarError.code))
+            old.notice(FaultCaught(OTHER, "reload", SidecarError.code))
 
     def _transcripts(self) -> Iterable[Forgettable]:
         return transcripts_of(self.runtime.sources)

@@ -17,7 +17,7 @@ from deuz_proxy.config.routing import route_labels
 from deuz_proxy.config.windows import Models
 from deuz_proxy.edge.admin import AdminParts, make_admin
 from deuz_proxy.edge.listening import join_address, listen_failed, split_address
-from deuz_proxy.edge.proxies import Proxies
+from deuz_proxy.edge.proxies import proxies_of
 from deuz_proxy.observe.events import Fanout
 from deuz_proxy.observe.names import NEWEST, OLDER
 from deuz_proxy.runtime import Runtime
@@ -116,7 +116,7 @@ class Telling:
                 secrets.randbits,
                 OLDER if self.config.telemetry.legacy_names else NEWEST,
             ),
-            find_proxy=Proxies(self._environ).find,
+            find_proxy=proxies_of(self.config.proxy, self._environ).find,
         )
 
 

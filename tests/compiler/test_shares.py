@@ -56,7 +56,7 @@ def test_shares_of_an_extended_prefix_are_reused_and_new() -> None:
     assert (tools.lost_tokens, tools.new_tokens) == (0, 0)
     assert system.reused_tokens == after.system.tokens
     assert turns == SegmentShare(
-        "turns", before.outbound.tokens_from(0), 0, after.tokens_from(3)
+        "turn", before.outbound.tokens_from(0), 0, after.tokens_from(3)
     )
     assert context == SegmentShare("context", 0, 0, 0)
 
@@ -70,7 +70,7 @@ def test_shares_behind_a_break_are_lost_up_to_their_old_size() -> None:
     assert tools.reused_tokens == after.tools.tokens
     assert system.lost_tokens == before.outbound.system.tokens
     assert system.new_tokens == after.system.tokens - system.lost_tokens
-    assert turns == SegmentShare("turns", 0, after.tokens_from(0), 0)
+    assert turns == SegmentShare("turn", 0, after.tokens_from(0), 0)
 
 
 def test_shares_of_a_first_request_are_all_new() -> None:
@@ -93,7 +93,7 @@ def test_shares_of_what_we_added_are_told_apart_from_the_client_s() -> None:
     context = SegmentShare("context", tokens, 0, 0)
     known = before.outbound.history_tokens
     new = after.history_tokens - known
-    assert shares[2:] == (SegmentShare("turns", known - tokens, 0, new), context)
+    assert shares[2:] == (SegmentShare("turn", known - tokens, 0, new), context)
 
 
 def test_a_parameter_that_spoils_the_history_alone_loses_the_history_alone() -> None:

@@ -20,7 +20,7 @@ GET = request("GET", "/@it/v1//models?a=%2F", None, b"X-A: 1")
 
 @asynccontextmanager
 async def sidecar(
-    folder: Path, url: str, environ: Mapping[str, str], **more: str
+    folder: Path, url: str, environ: Mapping[str, str], **more: object
 ) -> AsyncIterator[str]:
     path = folder / "deuz.yaml"
     addresses = {"listen": "127.0.0.1:0", "admin": {"listen": "127.0.0.1:0"}}
@@ -60,7 +60,7 @@ async def test_others_are_reached_through_it(tmp_path: Path, name: str) -> None:
     [({"NO_PROXY": "x.test, .test"}, {}), ({}, {"proxy": "none"})],
 )
 async def test_what_is_spared_or_switched_off_does_not_go_through_it(
-    tmp_path: Path, environ: Mapping[str, str], more: Mapping[str, str]
+    tmp_path: Path, environ: Mapping[str, str], more: Mapping[str, object]
 ) -> None:
     async with forward_proxy() as proxy:
         both = {"ALL_PROXY": proxy.url, **environ}
@@ -70,6 +70,20 @@ async def test_what_is_spared_or_switched_off_does_not_go_through_it(
         # No name server knows it: that it was asked itself is what this shows.
         assert b"name not found" in answered.body
         assert proxy.heads == []
+
+
+@pytest.mark.parametrize(("rule", "is_used"), [("environment", True), ("none", False)])
+async def test_a_collector_is_reached_by_the_same_rule(
+    tmp_path: Path, rule: str, is_used: bool
+) -> None:
+    otlp = {"otlp": {"endpoint": "http://no-such.test:81"}}
+    async with raw_upstream() as upstream, forward_proxy() as proxy:
+        environ = {"ALL_PROXY": proxy.url}
+        more = {"proxy": rule, "telemetry": otlp}
+        async with sidecar(tmp_path, upstream.url, environ, **more) as at:
+            assert (await ask(at, GET)).status == 200
+
+        assert bool(proxy.heads) == is_used
 
 
 async def test_a_dead_proxy_is_told_and_not_its_password(

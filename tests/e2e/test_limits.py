@@ -47,8 +47,14 @@ async def test_a_head_too_long_or_of_too_many_lines_is_431(path: str) -> None:
     long = request("GET", path, None, b"X-State: " + b"s" * 5000)
     many = request("GET", path, None, *[b"X: 1"] * 30)
     async with held_to("max_head_bytes: 4096, max_head_lines: 16") as (upstream, line):
-        for text in (long, long[:-2], many):
-            check(await ask(line.url, text), path, 431, "head_too_large")
+        for text, words in (
+            (long, b"4096 bytes (limits.max_head_bytes)"),
+            (long[:-2], b"4096 bytes (limits.max_head_bytes)"),
+            (many, b"16 lines (limits.max_head_lines)"),
+        ):
+            answered = await ask(line.url, text)
+            check(answered, path, 431, "head_too_large")
+            assert words in answered.body
         assert (await ask(line.url, post("/v1/messages", BODY))).status == 200
 
         assert len(upstream.requests) == 1

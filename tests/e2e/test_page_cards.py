@@ -91,8 +91,8 @@ async def test_bar_is_divided_in_proportion_to_tokens(tab: Tab, served: Served) 
     expected = [
         ("tools", "reused", 2_000),
         ("system", "lost", 800),
-        ("turns", "lost", 700),
-        ("turns", "new", 500),
+        ("turn", "lost", 700),
+        ("turn", "new", 500),
         ("context", "lost", 300),
     ]
     assert [tuple(part[:2]) for part in widths] == [part[:2] for part in expected]

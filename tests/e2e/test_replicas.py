@@ -367,5 +367,5 @@ def test_a_ledger_that_cannot_be_used_ends_the_start_with_a_word(
     with pytest.raises(RuntimeError) as caught:
         fleet.start(f"sqlite:///{tmp_path}/notes.txt")
 
-    assert "notes.txt cannot be used: file is not a database" in str(caught.value)
+    assert "ledger.url: holds something else already" in str(caught.value)
     assert "Traceback" not in str(caught.value)

@@ -109,14 +109,16 @@ def test_a_memory_that_cannot_be_opened_ends_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "deuz.yaml"
-    config.write_text("memory: {url: sqlite:///nowhere/memory.db}\n")
+    config.write_text("memory: {url: sqlite:///memory.db}\n")
+    # As far as `check` looks at it, it is one of ours.
+    (tmp_path / "memory.db").write_bytes(b"SQLite format 3\0 and nothing else")
     options = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
 
     assert main(["run", "--config", str(config), *options]) == 2
 
     assert capsys.readouterr().err == (
-        f"deuz-sidecar: store {tmp_path}/nowhere/memory.db cannot be used: no such "
-        "file or directory\n"
+        f"deuz-sidecar: store {tmp_path}/memory.db cannot be used: file is not a "
+        "database\n"
     )
 
 

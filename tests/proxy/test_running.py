@@ -3,9 +3,10 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import pytest
@@ -28,7 +29,7 @@ listen: 127.0.0.1:0
 admin: {listen: "127.0.0.1:0"}
 """
 UNUSABLE = """
-context: {sources: [{type: transcript, url: "sqlite:////no/such/past.db"}]}
+context: {sources: [{type: transcript, url: "sqlite:///past.db"}]}
 """
 HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -43,7 +44,9 @@ def _signals_as_they_were() -> Iterator[None]:
 
 @asynccontextmanager
 async def running(
-    path: Path | None, hear: Callable[[str], None] = lambda _: None
+    path: Path | None,
+    hear: Callable[[str], None] = lambda _: None,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[list[str]]:
     """Run in a task of this loop; ends by the signal that an operator would send.
 
@@ -56,7 +59,7 @@ async def running(
         hear(line)
 
     settings = Settings(path, "127.0.0.1:0", "127.0.0.1:0")
-    task = asyncio.ensure_future(run_until_stopped(settings, {}, tell))
+    task = asyncio.ensure_future(run_until_stopped(settings, environ, tell))
     await until(lambda: len(told) >= 2 or task.done())
     try:
         yield told
@@ -87,6 +90,20 @@ async def test_a_scanner_that_was_not_built_is_told(
         await until(lambda: len(told) > 2)
 
     assert "scanner was not built" in told[2]
+
+
+async def test_a_proxy_that_cannot_be_used_is_told_once_by_run_and_by_exec() -> None:
+    environ = {"HTTPS_PROXY": "socks5://me:secret@p:1", "PATH": os.environ["PATH"]}
+    by_exec: list[str] = []
+    async with running(None, environ=environ) as by_run:
+        await until(lambda: len(by_run) > 2)
+    settings = Settings(None, "127.0.0.1:0", "127.0.0.1:0")
+
+    await run_command(["true"], settings, environ, by_exec.append)
+
+    assert by_run[2].startswith("HTTPS_PROXY names a socks5:// proxy")
+    assert by_exec[1:] == [f"deuz-sidecar exec: {by_run[2]}"]
+    assert "secret" not in by_run[2]
 
 
 async def test_a_hangup_without_a_config_is_no_end() -> None:
@@ -142,8 +159,10 @@ async def test_a_file_that_changes_while_it_starts_is_taken(tmp_path: Path) -> N
 async def test_a_reload_that_fails_in_another_way_leaves_what_runs(
     tmp_path: Path,
 ) -> None:
-    file = tmp_path / "deuz.yaml"
+    file, past = tmp_path / "deuz.yaml", tmp_path / "past.db"
     file.write_text(CONFIG)
+    # As far as a look at it tells, it is one of ours.
+    past.write_bytes(b"SQLite format 3\0 and nothing else")
     told: list[str] = []
     look = asyncio.Event()
     look.set()
@@ -158,7 +177,8 @@ async def test_a_reload_that_fails_in_another_way_leaves_what_runs(
         await asyncio.wait((watching,))
         assert app.runtime is before
 
-    assert told == ["config reload failed: StoreUnusable"]
+    words = f"store {past} cannot be used: file is not a database"
+    assert told == [f"config reload failed: {words}"]
 
 
 async def test_once_told_to_stop_a_second_signal_is_not_held_back() -> None:

@@ -93,7 +93,7 @@ async def test_a_source_that_cannot_be_closed_ends_nothing_and_hides_no_other() 
         await until(lambda: len(told) == 1)
 
     assert source.is_closed
-    assert told == [FaultCaught("", "reload", "sidecar_fault")]
+    assert told == [FaultCaught("other", "reload", "sidecar_fault")]
 
 
 async def test_it_tells_whom_it_was_given() -> None:
@@ -143,7 +143,8 @@ async def test_what_was_said_is_kept_over_a_reload_in_a_file_of_the_owner_alone(
 
 
 async def test_a_store_that_cannot_be_opened_ends_the_start(tmp_path: Path) -> None:
-    text = "context: {sources: [{type: transcript, url: 'sqlite:///no/such/past.db'}]}"
+    (tmp_path / "past.db").write_bytes(b"SQLite format 3\0 and nothing else")
+    text = "context: {sources: [{type: transcript, url: 'sqlite:///past.db'}]}"
     config = parse_config(text, name="f", folder=tmp_path, environ={})
     async with AsyncExitStack() as stack:
         with pytest.raises(StoreUnusable):

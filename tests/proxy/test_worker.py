@@ -245,4 +245,4 @@ async def test_a_request_that_leads_nowhere_is_told_as_a_fault() -> None:
         await ask(f"http://{keeper.address}", request("GET", "/@mine/x", None))
         await until(lambda: bool(keeper.events))
 
-    assert keeper.events == [FaultCaught("unrouted", "admit", "unknown_upstream")]
+    assert keeper.events == [FaultCaught("other", "admit", "unknown_upstream")]

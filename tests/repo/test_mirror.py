@@ -48,7 +48,6 @@ MORE_THAN_ONE_MODULE = {
 
 NOTHING_TO_TEST = {
     "proxy/calls.py": "values without behaviour",
-    "proxy/edge/http1_bounds.py": "values without behaviour",
     "proxy/ports.py": "protocols without behaviour",
 }
 

@@ -2,8 +2,7 @@
 
 Rules:
 - One fault per field, and every field is looked at, so a file is put right in one go.
-- A fault names the place and what was expected there; it does not quote the value,
-  except a word that is not among the allowed ones.
+- A fault names the place and what was expected there; it does not quote the value.
 - Names in a fault come from outside: they are shown short, printable and on one line.
 """
 
@@ -14,6 +13,8 @@ from typing import TypeVar
 
 import msgspec
 from msgspec.structs import FieldInfo
+
+from deuz_compiler.records.wording import field_fault
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -69,7 +70,8 @@ def load_record(
         try:
             values[name] = msgspec.convert(raw[name], field.type)
         except msgspec.ValidationError as error:
-            found.append(f"{where}: {name}: {shown(str(error))}")
+            fault = field_fault(name, str(error), field.type)
+            found.append(f"{where}: {shown(fault)}")
         except UnicodeEncodeError:
             # Where one of a few words is expected, half a surrogate pair gets here.
             found.append(f"{where}: {name}: not Unicode")

@@ -7,15 +7,18 @@ Rules:
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from deuz_proxy.config.ledger import is_tls
+from deuz_proxy.config.memory import POSTGRES
 from deuz_proxy.config.model import BUILT_IN_UPSTREAMS, Config
 from deuz_proxy.config.nodes import Document, Place, Tree
-from deuz_proxy.config.values import nearest, split_address
+from deuz_proxy.config.places import check_places
+from deuz_proxy.config.values import nearest, path_below, split_address
 
 Fault = tuple[Place, str]
 _KIND_OF_TYPE = {
@@ -101,9 +104,9 @@ def _folders(document: Document, folder: Path) -> Iterator[Fault]:
             source, "path"
         ):
             continue
-        path = Path(folder, Path(_text(source, "path")).expanduser())
+        path = _path(folder, _text(source, "path"))
         inner, line = (*place, "path"), document.line(place)
-        if not path.is_dir():
+        if path is None or not path.is_dir():
             yield inner, "is not a folder that exists (allowed: a folder)"
         elif (whole := path.resolve()) in seen:
             first = seen[whole]
@@ -125,8 +128,26 @@ def _certificates(document: Document, folder: Path) -> Iterator[Fault]:
             )
     for place, section in sections:
         named = _text(section, "ca_file")
-        if named and not Path(folder, Path(named).expanduser()).is_file():
+        path = _path(folder, named)
+        if named and (path is None or not path.is_file()):
             yield (*place, "ca_file"), "is not a file that exists (allowed: a file)"
+        elif named and not _holds_certificates(path):
+            yield (
+                (*place, "ca_file"),
+                "holds no certificate, or cannot be read (allowed: a file in PEM)",
+            )
+
+
+def _holds_certificates(path: Path | None) -> bool:
+    # Only who names one pays for it.
+    import ssl  # noqa: PLC0415
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cafile=path)
+    except (OSError, ValueError):
+        return False
+    return bool(context.cert_store_stats()["x509"])
 
 
 def _one_store(document: Document, _: Path) -> Iterator[Fault]:
@@ -149,6 +170,14 @@ def _extras(document: Document, _: Path) -> Iterator[Fault]:
                 (*place, "type"),
                 "needs the package mcp (install it: pip install 'deuz-sidecar[mcp]')",
             )
+    memory = document.at(("memory", "url"))
+    scheme = memory.partition(":")[0] if isinstance(memory, str) else ""
+    if scheme in POSTGRES and find_spec("asyncpg") is None:
+        yield (
+            ("memory", "url"),
+            "needs the package asyncpg "
+            "(install it: pip install 'deuz-sidecar[postgres]')",
+        )
 
 
 def _shares(document: Document, _: Path) -> Iterator[Fault]:
@@ -205,6 +234,7 @@ _CHECKS: tuple[_Check, ...] = (
     _source_ids,
     _record_ids,
     _folders,
+    check_places,
     _certificates,
     _extras,
     _one_store,
@@ -232,6 +262,12 @@ def _items(
 def _text(mapping: dict[str, Tree], key: str) -> str:
     value = mapping.get(key)
     return value if isinstance(value, str) else ""
+
+
+def _path(folder: Path, named: str) -> Path | None:
+    with suppress(ValueError):
+        return path_below(folder, Path(named))
+    return None
 
 
 def _decimal(value: Tree) -> Decimal | None:

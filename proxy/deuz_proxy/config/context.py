@@ -16,7 +16,7 @@ from deuz_proxy.config.inside import SkillsSource, TranscriptSource
 from deuz_proxy.config.memory import StoreSource
 from deuz_proxy.config.outside import HttpSource, McpSource
 from deuz_proxy.config.section import Kind, Section, id_from_kind
-from deuz_proxy.config.values import LastingText, Name, Ratio, Tokens
+from deuz_proxy.config.values import LastingText, Name, Ratio, Tokens, path_below
 
 FilePattern = Annotated[str, Field(min_length=1, max_length=256)]
 
@@ -166,7 +166,7 @@ class FilesSource(Section):
     @classmethod
     def _resolve(cls, path: Path | None, info: ValidationInfo) -> Path | None:
         folder = (info.context or {}).get("folder", Path())
-        return None if path is None else Path(folder, path.expanduser())
+        return None if path is None else path_below(folder, path)
 
 
 SourceConfig = Annotated[

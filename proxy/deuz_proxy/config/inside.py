@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from deuz_proxy.config.memory import IN_PROCESS, SQLITE
 from deuz_proxy.config.section import Kind, Section, id_from_kind
-from deuz_proxy.config.values import Name, Ratio
+from deuz_proxy.config.values import Name, Ratio, path_below
 
 
 class TranscriptSource(Section):
@@ -64,7 +64,7 @@ class TranscriptSource(Section):
                 "is not a transcript store (allowed: memory://, sqlite:///FILE)"
             )
         folder = Path((info.context or {}).get("folder", Path()))
-        return f"{SQLITE}{Path(folder, Path(file).expanduser())}"
+        return f"{SQLITE}{path_below(folder, Path(file))}"
 
 
 class SkillsSource(Section):
@@ -84,4 +84,4 @@ class SkillsSource(Section):
     @classmethod
     def _resolve(cls, path: Path, info: ValidationInfo) -> Path:
         folder = (info.context or {}).get("folder", Path())
-        return Path(folder, path.expanduser())
+        return path_below(folder, path)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationInfo, field_validator
 
 from deuz_proxy.config.section import Section
+from deuz_proxy.config.values import path_below
 
 MEMORY = "memory://"
 _SQLITE = "sqlite:///"
@@ -61,13 +62,13 @@ class LedgerConfig(Section):
             raise ValueError(fault)
         file = file_of(url)
         folder = Path((info.context or {}).get("folder", Path()))
-        return url if file is None else f"{_SQLITE}{Path(folder, file.expanduser())}"
+        return url if file is None else f"{_SQLITE}{path_below(folder, file)}"
 
     @field_validator("ca_file")
     @classmethod
     def _resolve(cls, path: Path | None, info: ValidationInfo) -> Path | None:
         folder = (info.context or {}).get("folder", Path())
-        return None if path is None else Path(folder, path.expanduser())
+        return None if path is None else path_below(folder, path)
 
 
 def url_fault(url: str) -> str | None:

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from deuz_proxy.config.section import Kind, Section, id_from_kind
-from deuz_proxy.config.values import KeyDigest, Name, Ratio
+from deuz_proxy.config.values import KeyDigest, Name, Ratio, path_below
 
 SCOPE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(?:/[A-Za-z0-9._@:+-]{1,128})?"
 IN_PROCESS = "memory://"
 SQLITE = "sqlite:///"
 POSTGRES = ("postgres", "postgresql")
-_BESIDE_LEDGER = "memory.db"
+BESIDE_LEDGER = "memory.db"
 _ALLOWED = "allowed: memory://, sqlite:///FILE, postgres://USER:PASSWORD@HOST/DATABASE"
 
 
@@ -88,7 +88,7 @@ def memory_url(config: MemoryConfig, ledger_url: str) -> str:
         return config.url.get_secret_value()
     if ledger_url.startswith(SQLITE):
         file = PurePosixPath(ledger_url.removeprefix(SQLITE))
-        return f"{SQLITE}{file.with_name(_BESIDE_LEDGER)}"
+        return f"{SQLITE}{file.with_name(BESIDE_LEDGER)}"
     return IN_PROCESS
 
 
@@ -96,7 +96,7 @@ def _checked(url: str, folder: Path) -> str:
     if url == IN_PROCESS:
         return url
     if url.startswith(SQLITE) and (file := url.removeprefix(SQLITE)):
-        return f"{SQLITE}{Path(folder, Path(file).expanduser())}"
+        return f"{SQLITE}{path_below(folder, Path(file))}"
     try:
         parts = urlsplit(url)
         is_database = parts.scheme in POSTGRES and bool(parts.hostname)

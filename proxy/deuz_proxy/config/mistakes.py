@@ -35,6 +35,13 @@ def blame_all(
             document.blame(place, _words(error, schema))
 
 
+def unknown_key(location: Sequence[str | int], schema: Mapping[str, Any]) -> str:
+    """Return what is wrong with a key that the model of this schema does not have."""
+    known = _known_keys(location[:-1], schema)
+    hint = nearest(str(location[-1]), known)
+    return f"is not a known key{hint} (allowed: {', '.join(known)})"
+
+
 def _place(document: Document, location: Sequence[str | int]) -> Place:
     """Drop the tags of unions: they are steps of the model, not of the file.
 
@@ -56,7 +63,7 @@ def _place(document: Document, location: Sequence[str | int]) -> Place:
 def _words(error: ErrorDetails, schema: Mapping[str, Any]) -> str:
     kind = error["type"]
     if kind == "extra_forbidden":
-        return _unknown_key(error["loc"], schema)
+        return unknown_key(error["loc"], schema)
     phrase = _PHRASES.get(kind)
     if phrase is not None:
         return phrase(error.get("ctx", {}))
@@ -64,12 +71,6 @@ def _words(error: ErrorDetails, schema: Mapping[str, Any]) -> str:
         if kind.startswith(ending):
             return words
     return f"is not valid: {error['msg'][:1].lower()}{error['msg'][1:]}"
-
-
-def _unknown_key(location: Sequence[str | int], schema: Mapping[str, Any]) -> str:
-    known = _known_keys(location[:-1], schema)
-    hint = nearest(str(location[-1]), known)
-    return f"is not a known key{hint} (allowed: {', '.join(known)})"
 
 
 def _known_keys(

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from deuz_proxy.config.section import Kind, Section, id_from_kind
-from deuz_proxy.config.values import HeaderName, Name, Url
+from deuz_proxy.config.values import HeaderName, Name, Url, path_below
 
 # Written by the client itself; a second value would make two requests of one.
 _OWN_HEADERS = (
@@ -85,7 +85,7 @@ class HttpSource(Section):
     @classmethod
     def _resolve(cls, path: Path | None, info: ValidationInfo) -> Path | None:
         folder = (info.context or {}).get("folder", Path())
-        return None if path is None else Path(folder, path.expanduser())
+        return None if path is None else path_below(folder, path)
 
 
 class Fields(Section):
@@ -183,7 +183,7 @@ class McpSource(Section):
     @classmethod
     def _resolve(cls, path: Path | None, info: ValidationInfo) -> Path | None:
         folder = (info.context or {}).get("folder", Path())
-        return None if path is None else Path(folder, path.expanduser())
+        return None if path is None else path_below(folder, path)
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:

@@ -8,6 +8,7 @@ Rules:
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
@@ -48,6 +49,18 @@ def split_address(text: str) -> tuple[str, int]:
     if int(port) > _HIGHEST_PORT:
         raise ValueError(f"names a port out of range (allowed: 0 to {_HIGHEST_PORT})")
     return bare, int(port)
+
+
+def path_below(folder: object, path: Path) -> Path:
+    """Return where a path leads that starts at a folder, or at a user's home.
+
+    Raises:
+        ValueError: the user that it names has none.
+    """
+    try:
+        return Path(str(folder), path.expanduser())
+    except RuntimeError as fault:
+        raise ValueError("names a home that is not known (allowed: a path)") from fault
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

@@ -94,7 +94,8 @@ def check(model: type[_Model], text: bytes, *, where: str) -> _Model:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise Refused(400, "invalid_request", faults_of(error, where=where)) from None
+        faults = faults_of(error, model.model_json_schema(), where=where)
+        raise Refused(400, "invalid_request", faults) from None
 
 
 async def read_json(request: Request) -> object:

@@ -5,6 +5,7 @@ Rules:
 - No fault repeats a value.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ from pydantic import (
     ValidationError,
 )
 
+from deuz_proxy.edge.admin_words import told_faults
 from deuz_proxy.memory.records import (
     MAX_ID_CHARACTERS,
     MAX_ORIGIN_CHARACTERS,
@@ -282,18 +284,9 @@ def shown(record: Record, score: float | None = None) -> Shown:
     )
 
 
-def faults_of(error: ValidationError, *, where: str) -> list[Fault]:
+def faults_of(
+    error: ValidationError, schema: Mapping[str, Any], *, where: str
+) -> list[Fault]:
     """Return every fault of a body, without the values that have them."""
-    faults: dict[tuple[str, str], Fault] = {}
-    for each in error.errors(
-        include_url=False, include_context=False, include_input=False
-    ):
-        steps = [str(step) for step in each["loc"] if step not in _BRANCHES]
-        place = ".".join((where, *steps))
-        what = each["msg"].removeprefix("Value error, ")
-        faults.setdefault((place, what), Fault(where=place, what=what))
-    return list(faults.values())
-
-
-# How pydantic names the branches of a union: no place a client knows.
-_BRANCHES = ("constrained-float", "float", "datetime", "constrained-str", "str")
+    told = told_faults(error, schema, where=where)
+    return [Fault(where=place, what=what) for place, what in told]

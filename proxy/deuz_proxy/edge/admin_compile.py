@@ -14,11 +14,18 @@ import msgspec
 
 from deuz_compiler import scope_root, seed_of
 from deuz_proxy.calls import Call, Compiled, Headers, Known, Letterhead
-from deuz_proxy.edge.admin_answers import explained, invalid, read_model, tell
-from deuz_proxy.edge.admin_bodies import Decision, DryRun, DryRunBody
+from deuz_proxy.edge.admin_answers import (
+    Refused,
+    explained,
+    invalid,
+    read_model,
+    tell,
+)
+from deuz_proxy.edge.admin_bodies import Decision, DryRun, DryRunBody, Fault
 from deuz_proxy.edge.admin_web import Application, Request, Response
 from deuz_proxy.errors import ContextRefused, UnknownUpstream
 from deuz_proxy.observe.events import Event
+from deuz_proxy.observe.vocabulary import SOURCE_FAILURES
 from deuz_proxy.runtime import Runtime
 from deuz_proxy.stages.admit import admit_call, lift_call
 from deuz_proxy.stages.compile import compile_call
@@ -69,7 +76,7 @@ async def run_dry(request: Request, runtime: Runtime) -> Response:
     try:
         compiled = compile_call(call, known, runtime)
     except ContextRefused as refused:
-        raise invalid("context", f"is refused: {refused.reason}") from refused
+        raise _unserved(refused, known) from refused
     return tell(_told(known, compiled))
 
 
@@ -94,6 +101,26 @@ def _admitted(body: DryRunBody, runtime: Runtime) -> Call:
         reason = lifted.passthrough
         raise invalid("body", f"is not understood as a request: {reason}")
     return lifted
+
+
+def _unserved(refused: ContextRefused, known: Known) -> Refused:
+    """Return the answer of a route that fails closed: not the question is wrong."""
+    route = Fault(
+        where="context",
+        what=f"could not be added: {refused.reason}; with on_error: closed a request "
+        "is refused alike",
+    )
+    answers = known.gathered.answers if known.gathered else ()
+    sources = [
+        Fault(
+            where=f"source {answer.source}",
+            what=f"did not answer: {answer.error or answer.status}; look at it there, "
+            "trying again is harmless",
+        )
+        for answer in answers
+        if answer.status in SOURCE_FAILURES
+    ]
+    return Refused(503, "context_refused", [route, *sources])
 
 
 def _given(body: DryRunBody) -> GivenRequest:

@@ -12,7 +12,7 @@ Rules:
 import hashlib
 import hmac
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from deuz_proxy.edge.admin_answers import (
     invalid,
     read_bytes,
 )
-from deuz_proxy.edge.admin_bodies import Id, RecordBody, faults_of, shown
+from deuz_proxy.edge.admin_bodies import Fault, Id, RecordBody, faults_of, shown
 from deuz_proxy.edge.admin_memory import after_cursor, memory_of, next_cursor
 from deuz_proxy.edge.admin_web import (
     Application,
@@ -43,6 +43,7 @@ PATH = "/mcp"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
 _PARSE, _INVALID, _UNKNOWN, _PARAMS = -32700, -32600, -32601, -32602
 _ORIGIN = "mcp"
+_METHODS = "initialize, ping, tools/list, tools/call"
 
 Answer = Mapping[str, Any]
 
@@ -197,7 +198,7 @@ async def answer_message(request: Request, runtime: Runtime, right: Right) -> Re
         return await _call(number, params, runtime, right)
     result = _plain_result(name, params, right)
     if result is None:
-        return _failed(number, _UNKNOWN, "there is no such method")
+        return _failed(number, _UNKNOWN, f"there is no such method; {_METHODS} are")
     return _done(number, result)
 
 
@@ -261,7 +262,8 @@ def _described(name: str, right: Right) -> Answer:
 async def _call(
     number: object, params: Mapping[str, Any], runtime: Runtime, right: Right
 ) -> Response:
-    tool = TOOLS.get(str(params.get("name")))
+    name = str(params.get("name"))
+    tool = TOOLS.get(name)
     if tool is None:
         return _failed(
             number, _PARAMS, f"there is no such tool; {', '.join(TOOLS)} are"
@@ -271,8 +273,13 @@ async def _call(
         asked = model.model_validate(params.get("arguments") or {})
         scope = _scope(asked, right)
         result = await work(memory_of(runtime), scope, asked)
-    except (ValidationError, Refused) as fault:
-        return _done(number, _text(_faults(fault), is_error=True))
+    except ValidationError as error:
+        # Of the keys that this caller is told of: a grant's knows no scope.
+        schema = _described(name, right)["inputSchema"]
+        faults = faults_of(error, schema, where="arguments")
+        return _done(number, _text(_listed(faults), is_error=True))
+    except Refused as refused:
+        return _done(number, _text(_listed(refused.faults), is_error=True))
     except StoreFailed:
         told = "the memory did not answer; trying again is harmless"
         return _done(number, _text(told, is_error=True))
@@ -280,11 +287,7 @@ async def _call(
     return _done(number, {**_text(text), "structuredContent": result})
 
 
-def _faults(error: ValidationError | Refused) -> str:
-    if isinstance(error, Refused):
-        faults = list(error.faults)
-    else:
-        faults = faults_of(error, where="arguments")
+def _listed(faults: Sequence[Fault]) -> str:
     return "; ".join(f"{fault.where}: {fault.what}" for fault in faults)
 
 

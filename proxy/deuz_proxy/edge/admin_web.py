@@ -114,7 +114,7 @@ def refuse(
 
 
 UNKNOWN_PATH = refuse(
-    404, "unknown_path", "nothing is at this path; the page at / shows what is"
+    404, "unknown_path", "nothing is at this path; docs/operations.md lists all"
 )
 
 

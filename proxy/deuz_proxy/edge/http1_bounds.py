@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from deuz_proxy.edge.http1_wire import MAX_HEAD_BYTES, MAX_LINES
+from deuz_proxy.edge.http1_framing import NotHttp
+from deuz_proxy.edge.http1_wire import MAX_HEAD_BYTES, MAX_LINES, HeadTooLong
+from deuz_proxy.errors import HeadTooLarge, RequestMalformed, SidecarError
 
 # All connections are read into one place in turn, and what was read is taken from there
 # at once. A body that is here whole with its head needs no place of its own.
@@ -22,3 +24,10 @@ class Bounds:
     connections: int = 10_000
     head_bytes: int = MAX_HEAD_BYTES
     head_lines: int = MAX_LINES
+
+
+def refusal_of(fault: NotHttp) -> SidecarError:
+    """Return what a client is told of a head that cannot be served."""
+    if isinstance(fault, HeadTooLong):
+        return HeadTooLarge(limit=fault.limit, unit=fault.unit)
+    return RequestMalformed()

@@ -188,13 +188,14 @@ class Connection(asyncio.Protocol):
         if self._is_made:
             self.transport.abort()
 
-    def expire(self, *, silent_since: float) -> None:
-        """Give the exchange up if the upstream was silent since then."""
+    def expire(self, *, now: float, idle_seconds: float) -> None:
+        """Give the exchange up if the upstream was silent for so long."""
         exchange = self._exchange
         if exchange is None or exchange.inbox.is_full or exchange.inbox.is_over:
             return
-        if self.since < silent_since:
-            self.fail(TimeoutError())
+        if self.since < now - idle_seconds:
+            upstream = self._upstream
+            self.fail(UpstreamBroken(upstream=upstream, silent_seconds=idle_seconds))
 
     def fail(self, fault: BaseException) -> None:
         """Say why the exchange cannot go on; what has come stays."""

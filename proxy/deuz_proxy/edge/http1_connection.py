@@ -12,15 +12,14 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from deuz_proxy.edge.http1_bounds import Bounds
+from deuz_proxy.edge.http1_bounds import Bounds, refusal_of
 from deuz_proxy.edge.http1_flow import Inbox, Outlet, Waiter, has_hung_up
 from deuz_proxy.edge.http1_framing import Endless, Framing, Length, NotHttp
 from deuz_proxy.edge.http1_letterhead import HeadReader
 from deuz_proxy.edge.http1_letters import Letters
 from deuz_proxy.edge.http1_turn import Sender, Turn
-from deuz_proxy.edge.http1_wire import Head, HeadTooLong, RequestHead, target_of
+from deuz_proxy.edge.http1_wire import Head, RequestHead, target_of
 from deuz_proxy.errors import (
-    HeadTooLarge,
     RequestMalformed,
     RequestTooSlow,
     SidecarError,
@@ -156,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
             self._quit()
             return
         self.target = target_of(self._head.start)
-        self._request = RequestTooSlow(limit_seconds=self._bounds.head_seconds)
+        self._request = RequestTooSlow("head", self._bounds.head_seconds)
         self._is_deaf = True
         self._waiter.wake()
 
@@ -172,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
             self._is_silent, self._silent_since = True, now
         elif self._silent_since < now - self._bounds.body_seconds:
             self._is_deaf = True
-            self.inbox.end(RequestTooSlow(limit_seconds=self._bounds.body_seconds))
+            self.inbox.end(RequestTooSlow("body", self._bounds.body_seconds))
             self._waiter.wake()
 
     @property
@@ -285,8 +284,7 @@ class Connection(asyncio.BufferedProtocol):
             text, rest = found
             request = self._reader.read(text)
         except NotHttp as fault:
-            is_long = isinstance(fault, HeadTooLong)
-            self._request = HeadTooLarge() if is_long else RequestMalformed()
+            self._request = refusal_of(fault)
             self.target = target_of(text or self._head.start or bytes(data))
             self._is_deaf = True
             return

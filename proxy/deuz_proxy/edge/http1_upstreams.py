@@ -255,7 +255,7 @@ class Http1Upstreams:
         """End what is idle for too long, or waits in vain."""
         now = self._loop.time()
         for connection in list(self._connections):
-            connection.expire(silent_since=now - self._idle_seconds)
+            connection.expire(now=now, idle_seconds=self._idle_seconds)
             if connection.is_idle and connection.idle_until < now:
                 connection.abort()
         self._sweeping = self._loop.call_later(

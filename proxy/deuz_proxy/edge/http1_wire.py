@@ -66,7 +66,11 @@ MAX_LINES = 512
 
 
 class HeadTooLong(NotHttp):
-    """A head is longer than the limit."""
+    """A head is longer than the limit: a number of `bytes` or of `lines`."""
+
+    def __init__(self, limit: int, unit: str) -> None:
+        super().__init__("head too long")
+        self.limit, self.unit = limit, unit
 
 
 class Head:
@@ -111,11 +115,11 @@ class Head:
         if found is None:
             self.kept += data
             if len(self.kept) > self._most_bytes:
-                raise HeadTooLong("head too long")
+                raise HeadTooLong(self._most_bytes, "bytes")
             return None
         end = found.end()
         if end > self._most_bytes:
-            raise HeadTooLong("head too long")
+            raise HeadTooLong(self._most_bytes, "bytes")
         self.kept.clear()
         return bytes(data[:end]), bytes(data[end:])
 
@@ -178,7 +182,7 @@ def read_request(head: bytes, *, most_lines: int = MAX_LINES) -> RequestHead:
     if opening is None or opening[1] == b"CONNECT":
         raise NotHttp("not a request line")
     if len(rows) > most_lines:
-        raise HeadTooLong("too many lines")
+        raise HeadTooLong(most_lines, "lines")
     lines = [_read_line(row) for row in rows]
     if b"".join([name for name, _ in lines]).translate(None, _NAME_BYTES):
         raise NotHttp("not the name of a line")
@@ -217,7 +221,7 @@ def read_answer(head: bytes, *, method: bytes) -> AnswerHead:
         raise NotHttp("control character")
     first, *rows = text[:-2].split(b"\n")
     if len(rows) > MAX_LINES:
-        raise HeadTooLong("too many lines")
+        raise HeadTooLong(MAX_LINES, "lines")
     # What an upstream says in answer after answer is read once, unless it is endless.
     is_short = len(head) <= _SHORT_BYTES
     read_status = _known_status if is_short else _read_status

@@ -6,7 +6,8 @@ Rules:
 - Never to loopback: `localhost`, names below it, 127.0.0.0/8, ::1.
 - Nor to what `NO_PROXY` lists: `*`, names with all names below them, addresses and
   networks, each with a port if that is meant alone.
-- Only `http://` proxies can be used; another one is told when an upstream needs it.
+- Only `http://` proxies can be used; another one is told at the start, by its variable,
+  and when an upstream needs it.
 """
 
 import base64
@@ -16,6 +17,7 @@ from ipaddress import ip_address, ip_network
 from urllib.parse import SplitResult, unquote, urlsplit
 
 _USUAL_PORT = 80
+_OTHER_KINDS = ("https", "socks", "socks4", "socks4a", "socks5", "socks5h")
 _NAMES = {"https": ("https_proxy", "all_proxy"), "http": ("http_proxy", "all_proxy")}
 
 
@@ -42,10 +44,13 @@ class Proxies:
         values = {name.lower(): value for name, value in environ.items()}
         # A lower-case name wins over the same in capitals.
         values |= {n: v for n, v in environ.items() if n == n.lower()}
-        self._urls = {
-            scheme: next((url for n in names if (url := values.get(n, "").strip())), "")
+        self._written = {name.lower(): name for name in sorted(environ)}
+        named = {
+            scheme: next((n for n in names if values.get(n, "").strip()), "")
             for scheme, names in _NAMES.items()
         }
+        self._named = {scheme: name for scheme, name in named.items() if name}
+        self._urls = {s: values[name].strip() for s, name in self._named.items()}
         spared = values.get("no_proxy", "").replace(",", " ").split()
         self._spared = tuple(_Spared.read(entry) for entry in spared)
 
@@ -61,6 +66,32 @@ class Proxies:
         if any(entry.fits(host.lower().rstrip("."), port) for entry in self._spared):
             return None
         return _read(url)
+
+    def complaints(self) -> tuple[str, ...]:
+        """Return which variables name what cannot be used, and what to do, a line each.
+
+        Without their values, which may hold a password.
+        """
+        if any(entry.name == "*" and entry.port is None for entry in self._spared):
+            return ()
+        schemes: dict[str, list[str]] = {}
+        for scheme, name in self._named.items():
+            if not _is_usable(self._urls[scheme]):
+                schemes.setdefault(name, []).append(scheme)
+        return tuple(
+            [
+                f"{self._written[name]} names {_kind(self._urls[used[0]])}, and only"
+                f" http:// proxies can be used: no {' or '.join(sorted(used))} upstream"
+                " can be reached but on loopback; name an http:// proxy, list the"
+                " upstreams in NO_PROXY, or set proxy: none in the config"
+                for name, used in schemes.items()
+            ]
+        )
+
+
+def proxies_of(rule: str, environ: Mapping[str, str]) -> Proxies:
+    """Return the proxies that the config's `proxy` lets be used."""
+    return Proxies(environ if rule == "environment" else {})
 
 
 NO_PROXIES = Proxies({})
@@ -115,6 +146,22 @@ def _read(url: str) -> Proxy:
     if parts.scheme != "http" or not parts.hostname:
         raise NoWayThrough
     return Proxy(parts.hostname, port, _authorization(parts))
+
+
+def _is_usable(url: str) -> bool:
+    try:
+        _read(url)
+    except NoWayThrough:
+        return False
+    return True
+
+
+def _kind(url: str) -> str:
+    """Return what a URL names, in words of ours: a part of it may be a password."""
+    scheme = url.partition("://")[0].lower()
+    if scheme in _OTHER_KINDS:
+        return f"a {scheme}:// proxy"
+    return "no whole URL of a proxy" if scheme == "http" else "no http:// proxy"
 
 
 def _authorization(parts: SplitResult) -> bytes | None:

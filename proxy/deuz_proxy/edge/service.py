@@ -18,6 +18,7 @@ from deuz_proxy.config.routing import resolve_target
 from deuz_proxy.edge.answers import answer_error, as_sidecar_error
 from deuz_proxy.errors import SidecarError, UpstreamUnreachable
 from deuz_proxy.observe.events import FaultCaught
+from deuz_proxy.observe.vocabulary import OTHER
 from deuz_proxy.observe.watch import Watch
 from deuz_proxy.ports import Client
 from deuz_proxy.runtime import Runtime
@@ -84,7 +85,7 @@ class Service:
         runtime: Runtime,
         fault: SidecarError,
     ) -> None:
-        api, route, where = "", "unrouted", "admit"
+        api, route, where = "", OTHER, "admit"
         try:
             target = resolve_target(runtime.config, incoming.target, incoming.headers)
             api, route = target.api or target.family, target.route

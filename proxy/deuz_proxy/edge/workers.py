@@ -41,6 +41,7 @@ from deuz_proxy.observe.events import (
     WorkerEnded,
     WorkerStarted,
 )
+from deuz_proxy.observe.vocabulary import OTHER
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 # Whoever served for so long did not fail for a reason that is there from the start.
@@ -257,7 +258,7 @@ class _Slot:
             expected.set_result(reason)
         elif reason is not None:
             _log.warning("worker %d did not take the config: %s", self.number, reason)
-            self._notice(FaultCaught("", "reload", WorkerFailed.code))
+            self._notice(FaultCaught(OTHER, "reload", WorkerFailed.code))
 
     def prepare(self, config: bytes) -> "asyncio.Future[str | None]":
         """Let it prepare a config; return its answer to come."""

@@ -3,7 +3,8 @@
 const THIN_SPACE = "\u202f";
 
 // What provider-side names mean to a reader; a name that is not here is shown as it is.
-const SEGMENTS = { context: "added context" };
+// In a bar all turns are one share; a verdict names the one that broke.
+const SEGMENTS = { turn: "turns", context: "added context" };
 
 const CAUSES = {
   model_changed: "another model",

@@ -10,7 +10,6 @@ Rules:
 
 import sqlite3
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from deuz_proxy.errors import StoreUnusable
@@ -69,9 +68,6 @@ def open_file(path: Path, *, schema: int = SCHEMA) -> sqlite3.Connection:
         StoreUnusable: the file cannot be used.
     """
     try:
-        # One folder is made; more are more often a missing slash than a wish.
-        with suppress(FileNotFoundError):
-            path.parent.mkdir(mode=0o700, exist_ok=True)
         make_private(path)
         connection = connect(path)
     except (OSError, sqlite3.Error) as fault:

@@ -74,10 +74,11 @@ def test_all_faults_of_all_parts_are_told_at_once() -> None:
     ) == [
         "input: unknown field more",
         "candidates[0]: unknown field color",
-        "candidates[1]: requirement: Invalid enum value 'vital'",
-        "policy: budget_tokens: Expected `int`, got `float`",
-        "policy: shares: Object contains unknown field `part` - at `$[0]`",
-        "facts: now: Expected `float | null`, got `str`",
+        "candidates[1]: requirement: is not one of the allowed words "
+        "(allowed: mandatory, required, preferred, discretionary)",
+        "policy: budget_tokens: is not a whole number",
+        "policy: shares[0]: unknown field part",
+        "facts: now: is not a number or null",
     ]
 
 

@@ -40,8 +40,8 @@ def test_every_field_is_looked_at() -> None:
     assert faults == [
         "point: unknown field z",
         "point: x is missing",
-        "point: y: Expected `float`, got `str`",
-        "point: tags: Expected `str`, got `int` - at `$[0]`",
+        "point: y: is not a number",
+        "point: tags[0]: is not text",
     ]
 
 

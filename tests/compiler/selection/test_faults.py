@@ -223,8 +223,15 @@ def test_mandatory_record_offered_twice_is_no_error() -> None:
         ({"threshold": 1.5}, "threshold 1.5 is outside 0 to 1"),
         ({"search_nodes": 0}, "search_nodes 0 is below 1"),
         ({"required": ("a", "\ud800")}, "required holds half a surrogate pair"),
-        ({"mandatory_form": "full"}, "mandatory_form: Invalid enum value 'full'"),
-        ({"ranking": ("luck",)}, "ranking: Invalid enum value 'luck' - at `$[0]`"),
+        (
+            {"mandatory_form": "full"},
+            "mandatory_form: is not one of the allowed words (allowed: cheapest)",
+        ),
+        (
+            {"ranking": ("luck",)},
+            "ranking[0]: is not one of the allowed words "
+            "(allowed: priority, score, coverage, cost, source)",
+        ),
         (
             {"search": "exact", "pricing": "declared"},
             "search exact needs pricing rendered",

@@ -97,7 +97,10 @@ def test_lists_go_by_name() -> None:
         (b'{"version":1,"scope":"a","tasks":[]}', "tasks: not an object"),
         (b'{"version":1,"scope":"a","goals":[]}', "snapshot: unknown field goals"),
         (b'{"version":1,"scope":"a","decisions":{}}', "decisions: not a list"),
-        (b'{"version":2,"scope":"a"}', "snapshot: version: Invalid enum value 2"),
+        (
+            b'{"version":2,"scope":"a"}',
+            "snapshot: version: is not one of the allowed words (allowed: 1)",
+        ),
         (b'{"scope":"a"}', "snapshot: version is missing"),
     ],
 )
@@ -124,8 +127,8 @@ def test_faults_of_all_items_are_listed_at_once() -> None:
     assert "decisions[0]: writer is missing" in faults
     assert any(fault.startswith("decisions[0]: id:") for fault in faults)
     assert any(fault.startswith("decisions[0]: text:") for fault in faults)
-    assert "tasks[0]: id: Expected `str`, got `int`" in faults
-    assert "tasks: list_revision: Expected `int`, got `str`" in faults
+    assert "tasks[0]: id: is not text" in faults
+    assert "tasks: list_revision: is not a whole number" in faults
     assert any(fault.startswith("snapshot: revision:") for fault in faults)
 
 
@@ -203,7 +206,7 @@ def test_snapshot_over_its_size_is_refused() -> None:
 def test_item_outside_its_bounds_is_one_fault(fields: dict[str, object]) -> None:
     (fault,) = faults_of(changed(observations=raw_items(1, **fields)))
 
-    assert fault.startswith(f"observations[0]: {next(iter(fields))}:")
+    assert fault.startswith(f"observations[0]: {next(iter(fields))}")
 
 
 def test_lists_may_be_full() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from deuz_proxy.config.checks import check_all
 from deuz_proxy.config.nodes import Place, read_document
+from deuz_testing.tls import make_certificate
 
 KEY = "sha256:" + "ab" * 32
 
@@ -32,7 +33,7 @@ def test_a_config_without_mistakes_has_none(tmp_path: Path) -> None:
 
 
 def test_certificates_that_are_not_there_are_a_mistake(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("")
+    (make_certificate(tmp_path) / "cert.pem").rename(tmp_path / "ca.pem")
     text = sources("type: http, ca_file: ca.pem", "type: http, id: b, ca_file: no.pem")
 
     assert found(text, tmp_path) == [
@@ -50,6 +51,7 @@ def test_certificates_that_are_not_there_are_a_mistake(tmp_path: Path) -> None:
         ("{url: 'rediss://h', ca_file: ca.pem}", []),
         ("{url: 'valkeys://h', ca_file: ca.pem}", []),
         ("{url: 'rediss://h', ca_file: no.pem}", ["is not a file that exists"]),
+        ("{url: 'rediss://h', ca_file: empty.pem}", ["holds no certificate"]),
         ("{url: 'redis://h', ca_file: ca.pem}", ["is for rediss://"]),
         ("{ca_file: ca.pem}", ["is for rediss://"]),
         ("{url: 'rediss://h'}", []),
@@ -58,7 +60,8 @@ def test_certificates_that_are_not_there_are_a_mistake(tmp_path: Path) -> None:
 def test_a_ledgers_certificates_are_there_and_looked_at(
     tmp_path: Path, ledger: str, faults: list[str]
 ) -> None:
-    (tmp_path / "ca.pem").write_text("")
+    (make_certificate(tmp_path) / "cert.pem").rename(tmp_path / "ca.pem")
+    (tmp_path / "empty.pem").write_text("")
 
     told = found(f"ledger: {ledger}", tmp_path)
 
@@ -83,6 +86,19 @@ def test_a_source_whose_package_is_missing_says_how_to_get_it(
             "needs the package mcp (install it: pip install 'deuz-sidecar[mcp]')",
         )
     ]
+
+
+def test_a_memory_whose_package_is_missing_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "memory: {url: 'postgres://me:canary@h/d'}"
+    assert found(text) == []
+
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+
+    ((place, _, words),) = found(text)
+    assert place == ("memory", "url")
+    assert "pip install 'deuz-sidecar[postgres]'" in words
 
 
 def test_a_route_to_an_upstream_that_is_not_there_names_those_that_are() -> None:

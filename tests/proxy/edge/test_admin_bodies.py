@@ -32,15 +32,15 @@ def test_what_is_no_moment_is_one_fault_at_one_place(moment: str) -> None:
     with pytest.raises(ValidationError) as caught:
         RecordBody.model_validate_json(f'{{"text": "x", "expires_at": {moment}}}')
 
-    faults = faults_of(caught.value, where="body")
-    assert {fault.where for fault in faults} == {"body.expires_at"}
+    (fault,) = faults_of(caught.value, {}, where="body")
+    assert fault.where == "body.expires_at"
 
 
 def test_every_fault_is_told_and_no_value() -> None:
     with pytest.raises(ValidationError) as caught:
         NamedRecordBody.model_validate_json('{"id": "", "text": 5, "canary": "canary"}')
 
-    faults = faults_of(caught.value, where="line 1")
+    faults = faults_of(caught.value, {}, where="line 1")
     assert [fault.where for fault in faults] == [
         "line 1.text",
         "line 1.id",

@@ -88,6 +88,22 @@ async def test_mandatory_records_that_do_not_fit_are_told_as_the_fallback() -> N
         assert told["fallback"]
 
 
+async def test_a_required_source_that_is_down_is_no_fault_of_the_question() -> None:
+    source = "{type: store, id: m, required: true}"
+    config = make_config(on_error="closed", more=f"context: {{sources: [{source}]}}")
+    async with served_admin(config) as api:
+        await api.close_store()
+
+        status, told = await dry(api, text="hello")
+
+    assert (status, told["error"]["code"]) == (503, "context_refused")
+    context, down = told["error"]["faults"]
+    assert context["where"] == "context"
+    assert "source-failed" in context["what"]
+    assert down["where"] == "source m"
+    assert "store_failed" in down["what"]
+
+
 @pytest.mark.parametrize(
     ("body", "where"),
     [

@@ -75,6 +75,7 @@ async def test_a_grant_uses_its_scope_and_no_other() -> None:
             schema = (await agent.list_tools()).tools[0].input_schema
             await use(agent, "remember", text="Hers.", id="r1")
             other = await agent.call_tool("list", {"scope": "acme"})
+            odd = await agent.call_tool("list", {"scoop": "acme"})
             own = await use(agent, "list", scope="acme/ada")
 
         async with tools(api, TOKEN) as owner:
@@ -83,6 +84,8 @@ async def test_a_grant_uses_its_scope_and_no_other() -> None:
 
         assert "scope" not in schema["properties"]
         assert other.is_error
+        # A word like it is not told to who may not know that there are scopes.
+        assert "is not a known key (allowed: limit, cursor)" in str(odd.content)
         assert own == seen
         assert [each["id"] for each in seen["records"]] == ["r1"]
         assert nothing == {"records": []}
@@ -141,6 +144,14 @@ async def test_a_question_of_a_megabyte_is_answered() -> None:
         found = await use(client, "search", query='tea" OR (NEAR ' * 80_000)
 
     assert isinstance(found["records"], list)
+
+
+async def test_a_method_that_is_not_there_is_told_with_those_that_are() -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "resources/list"}
+    async with served_admin() as api:
+        _, told = await api.call("POST", "/mcp", message)
+
+    assert "tools/list, tools/call are" in told["error"]["message"]
 
 
 @pytest.mark.parametrize(

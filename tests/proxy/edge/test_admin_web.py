@@ -109,6 +109,7 @@ async def test_empty_steps_and_others_are_no_match(target: bytes) -> None:
 
     assert reply.startswith(b"HTTP/1.1 404 ")
     assert b'"unknown_path"' in reply
+    assert b"docs/operations.md" in reply
 
 
 @pytest.mark.parametrize("target", [b"/things/%FF", b"/things/a?x=%C3%28"])

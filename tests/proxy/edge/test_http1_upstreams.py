@@ -438,7 +438,7 @@ async def test_silence_is_counted_from_the_last_sign_of_life() -> None:
     got: list[bytes] = []
     async with raw_upstream(slow) as upstream:
         reply = await ask(upstreams, upstream)
-        with pytest.raises(UpstreamBroken):  # noqa: PT012
+        with pytest.raises(UpstreamBroken, match=r"silent for 1\.5 sec"):  # noqa: PT012
             async for chunk in reply.chunks():
                 got.append(chunk)  # noqa: PERF401  # It is cut short.
         reply.close()

@@ -2,7 +2,13 @@
 
 import pytest
 
-from deuz_proxy.edge.proxies import NoWayThrough, Proxies, Proxy, is_loopback
+from deuz_proxy.edge.proxies import (
+    NoWayThrough,
+    Proxies,
+    Proxy,
+    is_loopback,
+    proxies_of,
+)
 
 PROXY = Proxy("proxy.test", 3128)
 URL = "http://proxy.test:3128"
@@ -97,3 +103,45 @@ def test_a_proxy_that_cannot_be_used_is_told_where_it_is_needed(url: str) -> Non
     with pytest.raises(NoWayThrough) as caught:
         proxies.find("http", HOST, 80)
     assert str(caught.value) == ""
+
+
+@pytest.mark.parametrize(
+    ("environ", "starts"),
+    [
+        ({"HTTPS_PROXY": "socks5://me:secret@p:1"}, ["HTTPS_PROXY names a socks5://"]),
+        ({"https_proxy": "https://me:secret@p:1"}, ["https_proxy names a https://"]),
+        ({"HTTP_PROXY": "http://me:secret@p:x"}, ["HTTP_PROXY names no whole URL"]),
+        ({"ALL_PROXY": "secret://p:1"}, ["ALL_PROXY names no http:// proxy"]),
+        (
+            {"ALL_PROXY": "socks5://secret@p", "HTTPS_PROXY": "socks5h://secret@p"},
+            ["HTTPS_PROXY names a socks5h://", "ALL_PROXY names a socks5://"],
+        ),
+        ({"ALL_PROXY": "socks5://p", "HTTPS_PROXY": URL, "HTTP_PROXY": URL}, []),
+        ({"ALL_PROXY": "socks5://secret@p", "NO_PROXY": "*"}, []),
+        ({"HTTPS_PROXY": " "}, []),
+        ({}, []),
+    ],
+)
+def test_what_cannot_be_used_is_told_by_its_variable_without_its_value(
+    environ: dict[str, str], starts: list[str]
+) -> None:
+    told = Proxies(environ).complaints()
+
+    assert [line[: len(start)] for line, start in zip(told, starts, strict=True)] == (
+        starts
+    )
+    assert "secret" not in "".join(told)
+
+
+def test_a_variable_for_both_schemes_is_told_once_with_what_to_do() -> None:
+    (told,) = Proxies({"all_proxy": "socks5://p:1"}).complaints()
+
+    assert "no http or https upstream can be reached but on loopback" in told
+    assert told.endswith("or set proxy: none in the config")
+
+
+def test_the_config_switches_all_of_them_off() -> None:
+    environ = {"ALL_PROXY": "socks5://p:1"}
+
+    assert len(proxies_of("environment", environ).complaints()) == 1
+    assert proxies_of("none", environ).complaints() == ()

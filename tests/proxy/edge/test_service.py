@@ -72,7 +72,7 @@ async def test_an_upstream_that_cannot_be_reached_is_told_once_in_a_while(
     ] * 2
 
 
-async def test_a_place_that_does_not_exist_is_answered_and_counted_unrouted(
+async def test_a_place_that_does_not_exist_is_answered_and_counted_as_other(
     runtime: Runtime, told: Told
 ) -> None:
     client = GivenClient()
@@ -80,9 +80,7 @@ async def test_a_place_that_does_not_exist_is_answered_and_counted_unrouted(
     await serve(runtime, GivenRequest(BODY, "/@nobody/x"), client)
 
     assert client.status == 404
-    assert told.of(FaultCaught) == [
-        FaultCaught("unrouted", "admit", "unknown_upstream")
-    ]
+    assert told.of(FaultCaught) == [FaultCaught("other", "admit", "unknown_upstream")]
     assert told.in_flight == 0
 
 
@@ -160,7 +158,7 @@ async def test_a_request_keeps_the_runtime_it_came_in_with(told: Told) -> None:
 def test_what_was_not_read_is_refused_in_the_shape_of_what_was_asked_for(
     runtime: Runtime, asked: str | None, start: bytes
 ) -> None:
-    body = Service(lambda: runtime).refuse(HeadTooLarge(), asked)
+    body = Service(lambda: runtime).refuse(HeadTooLarge(limit=9, unit="lines"), asked)
 
     assert body.startswith(start)
     assert b'"code":"head_too_large"' in body

@@ -221,7 +221,7 @@ async def test_a_config_that_is_to_be_taken_at_once_is_told_where_it_is_refused(
     slot.answer(None)
 
     assert taken.result() is None
-    assert told == [FaultCaught("", "reload", WorkerFailed.code)]
+    assert told == [FaultCaught("other", "reload", WorkerFailed.code)]
     assert "worker 1 did not take the config: StoreUnusable" in caplog.text
 
 

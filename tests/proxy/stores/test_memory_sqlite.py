@@ -57,7 +57,15 @@ async def test_two_processes_share_a_file(tmp_path: Path) -> None:
 
 async def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable, match="no such file or directory"):
-        await opened(tmp_path / "missing" / "m.db")
+        await opened(tmp_path / "missing" / "too" / "m.db")
+
+
+async def test_one_folder_that_is_not_there_is_made_for_its_owner(
+    tmp_path: Path,
+) -> None:
+    await (await opened(tmp_path / "new" / "m.db")).close()
+
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
 async def test_a_failed_change_changes_nothing_and_is_told(tmp_path: Path) -> None:

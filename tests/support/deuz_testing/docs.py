@@ -22,7 +22,8 @@ _MADE = re.compile(r"(<!-- made: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _MOST_LISTED = 6
 # Names of the configuration and status codes: bounded, but not by a list of words.
 _BOUNDED = {
-    "route": "a route's `name` or path, or the upstream's name without a route",
+    "route": "a route's `name` or path, or the upstream's name without a route; "
+    "`other` for what has none",
     "model": "a family of the table of windows, a name under `models`, or `other`",
     "source": "the `id` of a configured source",
     "status": "100 to 599",

@@ -239,8 +239,8 @@ def agent_session() -> tuple[RequestFinished, ...]:
 
 
 def shares(*counts: tuple[int, int, int]) -> tuple[SegmentShare, ...]:
-    """Segment shares in the provider's order: tools, system, turns, context."""
-    names = ("tools", "system", "turns", "context")
+    """Segment shares in the provider's order: tools, system, turn, context."""
+    names = ("tools", "system", "turn", "context")
     return tuple(
         SegmentShare(name, *count) for name, count in zip(names, counts, strict=False)
     )

@@ -245,7 +245,7 @@ def test_candidates_are_judged_though_another_file_is_not_readable() -> None:
     lost = candidate("b", depends_on=["ghost"])
 
     assert told([twice, twice, lost], mandatory_form="richest") == [
-        "policy: mandatory_form: Invalid enum value 'richest'",
+        "policy: mandatory_form: is not one of the allowed words (allowed: cheapest)",
         "candidate a: tokens -1 is negative",
         "candidate a: duplicate",
         "candidate b: depends on unknown ghost",
