@@ -8,13 +8,16 @@ Rules:
   the two is late sees the other.
 """
 
+import asyncio
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
 from deuz_compiler import Operation, records_of, redact_operations
+from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.records import Draft, Record, Records
 from deuz_proxy.ports import Ledger
 
@@ -126,6 +129,15 @@ class Memory:
         Raises:
             StoreFailed: a store did not answer.
         """
+        try:
+            await self._look(committed, since)
+        except asyncio.CancelledError:
+            # A client that leaves now must not bring back what was forgotten.
+            with suppress(StoreFailed):
+                await self._look(committed, since)
+            raise
+
+    async def _look(self, committed: Commits, since: float) -> None:
         while late := await self._late(committed, since):
             # That is a commit, too: what was forgotten meanwhile would come back by it.
             await self._ledger.commit(late)

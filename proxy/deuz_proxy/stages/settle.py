@@ -7,7 +7,8 @@ Rules:
 - Nothing here can fail the request: it has been served.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from deuz_compiler import (
     Baseline,
     Envelope,
+    Operation,
     Prefix,
     ReplyFacts,
     Standing,
@@ -155,14 +157,26 @@ async def _commit(call: Call, compiled: Compiled, runtime: Runtime) -> bool:
     keys = call.ledger_keys
     kept = {keys[turn]: operations for turn, operations in compiled.pending.items()}
     try:
-        await runtime.ledger.commit(kept)
-        if runtime.memory is not None:
-            # Its owner may have forgotten a record while the request was under way.
-            await runtime.memory.look_after(kept, since=call.at)
+        try:
+            await runtime.ledger.commit(kept)
+        except BaseException:
+            # Late, or left by its client, it may be kept all the same.
+            with suppress(StoreFailed):
+                await _look_after(kept, call, runtime)
+            raise
+        await _look_after(kept, call, runtime)
     except StoreFailed as fault:
         runtime.notice(FaultCaught(call.target.route, "settle", fault.code))
         return False
     return True
+
+
+async def _look_after(
+    kept: Mapping[bytes, tuple[Operation, ...]], call: Call, runtime: Runtime
+) -> None:
+    if runtime.memory is not None:
+        # Its owner may have forgotten a record while the request was under way.
+        await runtime.memory.look_after(kept, since=call.at)
 
 
 def _segment_texts(

@@ -19,6 +19,8 @@ _FIRST_KEYS = 16
 _KEYS_AT_ONCE = 1000
 # To note a text's use is to write it anew.
 _TOUCH_SECONDS = 600.0
+# Some clients name another session in each request. As many as Redis keeps.
+_MOST_SESSIONS = 4
 
 
 class SqliteConversations:
@@ -140,6 +142,12 @@ def _link(
         file.execute(
             "insert or replace into sessions (session, name) values (?, ?)",
             (save.session, save.name),
+        )
+        # Which of the others leave is chance: one that is in use is put again.
+        file.execute(
+            "delete from sessions where session in (select session from sessions"
+            " where name = ? and session <> ? limit -1 offset ?)",
+            (save.name, save.session, _MOST_SESSIONS - 1),
         )
 
 

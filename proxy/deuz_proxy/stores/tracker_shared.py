@@ -78,7 +78,8 @@ class SharedTracker:
         self._saved: OrderedDict[str, _Saved] = OrderedDict()
         # What was recorded since the last save, by conversation.
         self._unsaved: dict[str, list[Again]] = {}
-        # The conversation of which a save is under way: there is one at a time.
+        # The conversation of which a save is under way, with all its tries: there is
+        # one at a time.
         self._saving: str | None = None
         self._sessions: dict[str, bytes] = {}
         self.kept_text = local.kept_text
@@ -173,13 +174,24 @@ class SharedTracker:
         self._unsaved[name] = [again]
         if not self._aside.add(partial(self._save, name)):
             self._unsaved.pop(name, None)
+            self._sessions.pop(name, None)
 
     async def _save(self, name: str) -> None:
         """Save a conversation, on top of what others saved meanwhile."""
+        self._saving = name
+        try:
+            await self._save_on_top(name)
+        finally:
+            self._saving = None
+
+    async def _save_on_top(self, name: str) -> None:
+        session: bytes | None = None
         for _ in range(_MOST_TRIES):
             # What comes from here on is saved with the next one.
             recorded = self._unsaved.pop(name, [])
-            if await self._try_to_save(name):
+            # A try that others were faster than has not kept the session either.
+            session = self._sessions.pop(name, session)
+            if await self._try_to_save(name, session):
                 return
             found = await self._find(Ask((), None, name, -1, ()))
             # Not before: it stands for a save to come, and a store that fails has none.
@@ -188,7 +200,7 @@ class SharedTracker:
                 self._take(found)
         self._unsaved.pop(name, None)
 
-    async def _try_to_save(self, name: str) -> bool:
+    async def _try_to_save(self, name: str, session: bytes | None) -> bool:
         state = self._local.state_of(name)
         if state is None:
             return True
@@ -202,7 +214,7 @@ class SharedTracker:
             heads=heads,
             places=[p.key for p in state.places if p.key not in saved.places],
             gone=[key for key in saved.places if key not in places],
-            session=self._sessions.pop(name, None),
+            session=session,
             texts=self._texts([head for head in heads if head not in saved.heads]),
         )
         work = partial(
@@ -211,11 +223,7 @@ class SharedTracker:
             now=self._clock(),
             ttl_seconds=self._ttl_seconds,
         )
-        self._saving = name
-        try:
-            is_saved = await self._saves.ask(work)
-        finally:
-            self._saving = None
+        is_saved = await self._saves.ask(work)
         self._saves.say("save", int(is_saved), (0, 0))
         if is_saved:
             self._remember(name, _saved_as(saved.stamp + 1, state))

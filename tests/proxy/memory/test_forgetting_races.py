@@ -1,19 +1,34 @@
 """Forgetting while requests are under way: who is late sees the other."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from deuz_compiler import Append, Operation, PlacedRecord
+from deuz_proxy.config.memory import StoreSource
+from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.forgetting import Memory
 from deuz_proxy.memory.records import Draft
+from deuz_proxy.sources.store import StoredRecords
 from deuz_proxy.sources.words import words_of
 from deuz_proxy.stores.bounds import Bounds
 from deuz_proxy.stores.build import weigh
 from deuz_proxy.stores.ledger_memory import MemoryLedger
 from deuz_proxy.stores.memory_sqlite import SqliteMemory
+from deuz_testing.bodies import anthropic_body, user
+from deuz_testing.conversation import (
+    anthropic_answer,
+    client_gets,
+    conversation,
+    request,
+    upstream_gets,
+    upstream_says,
+)
 from deuz_testing.ledger_suite import ManualClock, Told
+from deuz_testing.line import Told as LineTold
+from deuz_testing.line import make_config, make_runtime
 
 SCOPE, KEY = "default", b"k" * 16
 
@@ -127,3 +142,69 @@ async def test_what_is_forgotten_during_the_look_does_not_come_back_by_it(
     await memory.look_after({KEY: placed("a", "b", "c")}, since=0)
 
     assert await ids_in(ledger) == ["c"]
+
+
+async def test_a_client_that_leaves_during_the_look_brings_nothing_back(
+    memory: Memory, records: Watched, ledger: MemoryLedger
+) -> None:
+    await memory.remember(SCOPE, Draft("a", "It is."))
+    await memory.forget(SCOPE, ["a"])
+    await ledger.commit({KEY: placed("a")})
+
+    records.behind = leave
+    with pytest.raises(asyncio.CancelledError):
+        await memory.look_after({KEY: placed("a")}, since=0)
+
+    assert await ids_in(ledger) == []
+
+
+async def leave() -> None:
+    """Be cancelled, as a request is whose client has gone."""
+    raise asyncio.CancelledError
+
+
+class LateLedger:
+    """A ledger whose first commit arrives, though nobody waited for it."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._is_late = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    async def commit(self, operations: Mapping[bytes, tuple[Operation, ...]]) -> None:
+        await self._ledger.commit(operations)
+        is_late, self._is_late = self._is_late, False
+        if is_late:
+            raise StoreFailed(store="memory", operation="commit")
+
+
+async def test_what_arrived_though_the_ledger_was_late_is_forgotten_too(
+    records: Watched, ledger: MemoryLedger, clock: ManualClock
+) -> None:
+    late = LateLedger(ledger)
+    memory = Memory(records, late, clock=clock)
+    source = StoredRecords(StoreSource(type="store"), records, clock=clock)
+    runtime = make_runtime(
+        make_config(more="context: {refresh: {deadline_ms: 5000}}"),
+        LineTold(),
+        sources=[source],
+        ledger=late,
+        memory=memory,
+        clock=clock,
+    )
+    await memory.remember(SCOPE, Draft("a", "The canary is yellow."))
+    exchange = conversation(runtime)
+    body = anthropic_body([user("what colour is the canary?")])
+    await (exchange >> request(body) << upstream_gets(lambda asked: b"yellow" in asked.body))
+
+    await memory.forget(SCOPE, ["a"])
+    await (
+        exchange >> upstream_says(anthropic_answer()) << client_gets(lambda _: True)
+    )
+
+    left: list[tuple[Operation, ...]] = []
+    await ledger.rewrite(lambda held: left.append(held) or held)
+    assert left
+    assert not any(isinstance(each, Append) for held in left for each in held)

@@ -1,11 +1,12 @@
 """Conversations in a SQLite file: who leaves, and what goes along."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from deuz_proxy.stores.conversations import MOST_CONVERSATIONS, Save
+from deuz_proxy.stores.conversations import MOST_CONVERSATIONS, Ask, Save
 from deuz_proxy.stores.sqlite_conversations import SqliteConversations
 from deuz_proxy.stores.sqlite_file import connect, open_file
 from deuz_proxy.stores.sqlite_thread import SqliteThread
@@ -70,4 +71,19 @@ async def test_of_too_many_the_one_used_longest_ago_leaves(path: Path) -> None:
 
     assert count(path, "conversations") == MOST_CONVERSATIONS
     assert count(path, "places") == 1
+    await close(kept)
+
+
+async def test_a_client_that_names_another_session_each_time_does_not_fill_the_file(
+    path: Path,
+) -> None:
+    kept = await kept_in(path)
+    for stamp in range(20):
+        save = replace(new(1, b"s%d" % stamp), stamp=stamp)
+        assert await kept.save(save, now=1.0, ttl_seconds=50.0)
+
+    found = await kept.find(Ask((), b"s19", None, -1, ()), oldest=0.0)
+
+    assert found is not None
+    assert count(path, "sessions") == 4
     await close(kept)

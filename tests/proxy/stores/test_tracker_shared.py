@@ -283,6 +283,44 @@ async def test_a_look_up_while_what_was_recorded_is_saved_takes_nothing_back(
     assert one._local.longest(show("a b c")[0])[0] == 2
 
 
+async def test_a_look_up_between_two_tries_to_save_takes_nothing_back(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, one, two = Talk(), await replicas.open(), await replicas.open()
+    await talk.send_shared(one, "a")
+    await talk.send_shared(two, "a b")
+    find, kept = one._conversations.find, list[int]()
+
+    async def find_late(ask: Ask, *, oldest: float) -> Found | None:
+        if ask.stamp < 0:
+            await one.load(show("a c d")[0], session=None)
+            kept.append(one._local.longest(show("a c d")[0])[0])
+        return await find(ask, oldest=oldest)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(one._conversations, "find", find_late)
+        talk.send(one, "a c")
+        await one.settle()
+
+    assert kept == [2]
+    assert one._local.longest(show("a b c")[0])[0] == 2
+
+
+async def test_a_save_that_another_was_faster_than_keeps_the_session(
+    replicas: Replicas,
+) -> None:
+    talk, one, two = Talk(), await replicas.open(), await replicas.open()
+    await talk.send_shared(one, "a")
+    await talk.send_shared(two, "a b")
+    talk.send(one, "a c", session=b"one")
+    await one.settle()
+
+    other = await replicas.open()
+    await other.load(show("x")[0], session=b"one")
+
+    assert other._local.session_of(b"one") is not None
+
+
 async def test_what_nobody_used_for_its_age_is_not_found(
     replicas: Replicas, clock: ManualClock
 ) -> None:
