@@ -197,12 +197,14 @@ async def test_what_arrived_though_the_ledger_was_late_is_forgotten_too(
     await memory.remember(SCOPE, Draft("a", "The canary is yellow."))
     exchange = conversation(runtime)
     body = anthropic_body([user("what colour is the canary?")])
-    await (exchange >> request(body) << upstream_gets(lambda asked: b"yellow" in asked.body))
+    await (
+        exchange
+        >> request(body)
+        << upstream_gets(lambda asked: b"yellow" in asked.body)
+    )
 
     await memory.forget(SCOPE, ["a"])
-    await (
-        exchange >> upstream_says(anthropic_answer()) << client_gets(lambda _: True)
-    )
+    await (exchange >> upstream_says(anthropic_answer()) << client_gets(lambda _: True))
 
     left: list[tuple[Operation, ...]] = []
     await ledger.rewrite(lambda held: left.append(held) or held)
