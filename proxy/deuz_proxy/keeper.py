@@ -108,8 +108,12 @@ class Keeper:
             await self._serving.drop(runtime)
             raise
         self._telling.reload(config)
-        await self._workers.take()
-        await self._serving.take(runtime)
+        try:
+            await self._workers.take()
+        finally:
+            # One that is late takes it yet, and who starts from now on has it: what the
+            # keeper forgets must be what they hold.
+            await self._serving.take(runtime)
 
     def _reasons(self) -> Sequence[str]:
         if self._is_draining:

@@ -232,3 +232,24 @@ async def test_a_reload_changes_no_store(tmp_path: Path) -> None:
         assert slot.config is not None
         assert unpack_config(slot.config).ledger == before
     assert not (tmp_path / "other.db").exists()
+
+
+async def test_a_worker_that_takes_a_config_late_leaves_the_keeper_on_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(None, **ADDRESSES, workers=1)
+    async with running_keeper(settings, os.environ) as keeper:
+        take = keeper._workers.take
+
+        async def take_late() -> None:
+            await take()
+            raise TimeoutError
+
+        monkeypatch.setattr(keeper._workers, "take", take_late)
+        other = "limits: {drain_seconds: 7}"
+        with pytest.raises(TimeoutError):
+            await keeper.reload(
+                parse_config(other, name="x", folder=tmp_path, environ={})
+            )
+
+        assert keeper._serving.runtime.config.limits.drain_seconds == 7

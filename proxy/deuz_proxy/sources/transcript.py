@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from deuz_compiler import Candidate, Envelope, NotLifted, said_text
+from deuz_compiler import Candidate, Envelope, said_text
 from deuz_proxy.calls import Call
 from deuz_proxy.config.inside import TranscriptSource
-from deuz_proxy.errors import StoreFailed
 from deuz_proxy.memory.records import MEMORY_SCOPE, Draft, Hit, Notes, Record, Records
 from deuz_proxy.ports import Query
 
@@ -163,7 +162,7 @@ class Transcript:
         while (call := await self._waiting.get()) is not None:
             try:
                 await self._keep(call)
-            except (StoreFailed, NotLifted):
+            except Exception:  # noqa: BLE001  # It would end whoever opened this.
                 self.missed += 1
             finally:
                 self._waiting.task_done()

@@ -207,6 +207,11 @@ async def test_what_arrived_though_the_ledger_was_late_is_forgotten_too(
     await (exchange >> upstream_says(anthropic_answer()) << client_gets(lambda _: True))
 
     left: list[tuple[Operation, ...]] = []
-    await ledger.rewrite(lambda held: left.append(held) or held)
+
+    def look(held: tuple[Operation, ...]) -> tuple[Operation, ...]:
+        left.append(held)
+        return held
+
+    await ledger.rewrite(look)
     assert left
     assert not any(isinstance(each, Append) for held in left for each in held)

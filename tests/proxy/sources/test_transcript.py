@@ -292,6 +292,23 @@ async def test_what_comes_too_fast_is_dropped_and_counted(part: Part) -> None:
     assert len(await part.remembered()) == 1
 
 
+async def test_what_goes_wrong_with_one_request_ends_nothing(
+    part: Part, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def put_badly(*_: object, **__: object) -> None:
+        raise ValueError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(part.past, "put", put_badly)
+        await part.ask(FIRST)
+        assert await part.remembered() == []
+
+    await part.ask(FIRST)
+
+    assert len(await part.remembered()) == 1
+    assert part.transcript.missed == 1
+
+
 async def test_closing_writes_what_waits_and_leaves_no_task() -> None:
     before = asyncio.all_tasks()
     part = await make_part()
